@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.harness import Bench, Row, in_fresh_process, row
-from bench.migrate_speed import made
 
 PARSE, CHECK = "ast.parse", "shardlift check"
 TITLE = "Check"
@@ -21,6 +20,14 @@ ABOUT = (
 )
 TARGET = "at most half of the time that parsing all files takes, from 100 files on"
 FILES = (10, 30, 100, 300, 1000)
+FORMS = (
+    "@jax.pmap\ndef step_{n}(state, batch):\n{body}",
+    "@functools.partial(jax.pmap, axis_name='batch', donate_argnums=(0,))\n"
+    "def step_{n}(state, batch):\n{body}",
+    "def step_{n}(state, batch):\n{body}\n\np_step_{n} = jax.pmap(step_{n}, axis_name='batch')",
+    "def step_{n}(state, batch):\n{body}\n\n"
+    "p_step_{n} = jax.pmap(step_{n}, in_axes=(0, None), static_broadcasted_argnums=1)",
+)
 
 
 def met(row: Row, devices: int) -> bool:
@@ -54,12 +61,21 @@ def measure(quick: bool) -> list[Row]:
 
 def project(folder: Path, files: int) -> list[str]:
     """So many modules, and their paths."""
-    with_pmap = made()
+    with_pmap = module()
     without = with_pmap.replace("pmap", "pmean").replace("jax", "numpy")
     paths = [folder / f"module_{k:04}.py" for k in range(files)]
     for k, path in enumerate(paths):
         path.write_text(without if k % 25 else with_pmap)
     return [str(path) for path in paths]
+
+
+def module() -> str:
+    """About 300 lines with a dozen pmaps."""
+    body = "\n".join(f"    x_{k} = jnp.tanh(batch['x'] * state['w'] + {k})" for k in range(18))
+    body += "\n    return jax.lax.pmean(x_0, 'batch')"
+    head = "import functools\n\nimport jax\nimport jax.numpy as jnp\n\n\n"
+    blocks = (FORMS[n % len(FORMS)].format(n=n, body=body) for n in range(12))
+    return head + "\n\n\n".join(blocks) + "\n"
 
 
 def in_turns(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -32,34 +32,58 @@ LINES = {"0.10.2": "3.11", "0.12.0.1": "3.13"}  # JAX -> Python
 SECONDS = 120
 # Library -> what is imported, as far as the release has it.
 LIBRARIES = {
+    "augmax": "augmax",
+    "bayeux-ml": "bayeux",
+    "bayex": "bayex",
     "blackjax": "blackjax",
+    "brainpy": "brainpy",
     "brax": "brax brax.envs brax.training",
     "chex": "chex",
     "clu": "clu.parameter_overview clu.metrics clu.checkpoint",
+    "coax": "coax",
+    "coix": "coix",
     "diffrax": "diffrax",
     "distrax": "distrax",
     "dm-acme": "acme.jax.utils acme.jax.networks",
     "dm-haiku": "haiku",
+    "dm-pix": "dm_pix",
+    "dynamax": "dynamax.hidden_markov_model",
     "e3nn-jax": "e3nn_jax",
+    "efax": "efax",
     "elegy": "elegy",
     "equinox": "equinox",
     "evojax": "evojax evojax.algo",
     "evosax": "evosax",
     "fedjax": "fedjax",
-    "flax": "flax flax.linen flax.jax_utils flax.training.train_state flax.training.checkpoints "
-    "flax.training.common_utils flax.training.dynamic_scale flax.optim",
+    "fjformer": "fjformer",
+    "flax": "flax flax.linen flax.jax_utils flax.training.train_state "
+    "flax.training.checkpoints flax.training.common_utils flax.training.dynamic_scale flax.optim",
+    "flaxmodels": "flaxmodels",
+    "flowjax": "flowjax.flows flowjax.distributions",
     "gpjax": "gpjax",
+    "gymnax": "gymnax",
+    "haliax": "haliax",
+    "jax-cfd": "jax_cfd.base",
+    "jax-cosmo": "jax_cosmo",
     "jax-md": "jax_md",
+    "jax-resnet": "jax_resnet",
+    "jaxkern": "jaxkern",
     "jaxlie": "jaxlie",
+    "jaxline": "jaxline.utils jaxline.train",
+    "jaxmarl": "jaxmarl",
     "jaxns": "jaxns",
     "jaxopt": "jaxopt",
     "jaxtyping": "jaxtyping",
     "jmp": "jmp",
     "jraph": "jraph",
+    "jumanji": "jumanji",
+    "kernex": "kernex",
     "kfac-jax": "kfac_jax",
     "lineax": "lineax",
     "mctx": "mctx",
     "netket": "netket",
+    "neural-tangents": "neural_tangents neural_tangents.stax",
+    "nnx": "nnx",
     "numpyro": "numpyro numpyro.infer numpyro.distributions numpyro.contrib.control_flow",
     "objax": "objax",
     "optax": "optax",
@@ -67,13 +91,23 @@ LIBRARIES = {
     "orbax": "orbax orbax.checkpoint",
     "orbax-checkpoint": "orbax.checkpoint",
     "oryx": "oryx",
+    "ott-jax": "ott.geometry.pointcloud ott.solvers ott.core ott.tools",
     "penzai": "penzai penzai.pz",
+    "pgx": "pgx",
+    "pytreeclass": "pytreeclass",
     "qdax": "qdax qdax.core.map_elites",
+    "rax": "rax",
     "rlax": "rlax",
+    "sbx-rl": "sbx",
+    "scico": "scico scico.numpy",
+    "serket": "serket",
+    "sympy2jax": "sympy2jax",
     "tensorflow-probability": "tensorflow_probability.substrates.jax",
     "tinygp": "tinygp",
     "trax": "trax trax.fastmath",
+    "tree-math": "tree_math",
     "treex": "treex",
+    "xminigrid": "xminigrid",
 }
 # What the releases need besides each other. Some are not there for every Python: one by one.
 OTHERS = (
@@ -161,16 +195,23 @@ class Release:
         return f"{self.library}=={self.version}"
 
 
-def choose(library: str) -> Iterator[Release]:
-    """The last release of each half-year, by PyPI."""
+def dates(library: str) -> Iterator[Release]:
+    """The releases that PyPI has."""
     with urllib.request.urlopen(f"https://pypi.org/pypi/{library}/json", timeout=60) as reply:
         releases: dict[str, list[dict[str, Any]]] = json.load(reply)["releases"]
-    last: dict[tuple[str, bool], tuple[str, str]] = {}
     for version, files in releases.items():
-        dates = [file["upload_time"][:10] for file in files if not file["yanked"]]
-        if not dates or re.search(r"[a-z]", version.replace(".post", "")):
+        days = [file["upload_time"][:10] for file in files if not file["yanked"]]
+        if days:
+            yield Release(library, version, min(days))
+
+
+def choose(library: str) -> Iterator[Release]:
+    """The last release of each half-year."""
+    last: dict[tuple[str, bool], tuple[str, str]] = {}
+    for release in dates(library):
+        version, date = release.version, release.date
+        if re.search(r"[a-z]", version.replace(".post", "")):
             continue
-        date = min(dates)
         half = (date[:4], date[5:7] > "06")
         if "2021" <= date[:4] <= "2025" and last.get(half, ("",)) < (date,):
             last[half] = date, version
@@ -357,14 +398,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     content = load()
     rows: list[dict[str, Any]] = content["releases"]
-    if options.choose:
-        known = {(row["library"], row["version"]) for row in rows}
-        chosen = (release for library in LIBRARIES for release in choose(library))
-        rows += [
-            {"library": r.library, "version": r.version, "date": r.date, "results": {}}
-            for r in chosen
-            if (r.library, r.version) not in known
-        ]
+    known = {(row["library"], row["version"]) for row in rows}
+    chosen = [r for library in LIBRARIES for r in choose(library)] if options.choose else []
+    named = {requirement.partition("==")[0] for requirement in options.only if "==" in requirement}
+    chosen += [r for library in named for r in dates(library) if r.requirement in options.only]
+    rows += [
+        {"library": r.library, "version": r.version, "date": r.date, "results": {}}
+        for r in chosen
+        if (r.library, r.version) not in known
+    ]
     wanted = [row for row in rows if _is_wanted(row, options)]
     shop = Workshop(options.folder)
     for line in options.line:

@@ -14,7 +14,6 @@ SOURCE = ROOT / "src" / "shardlift"
 TOOLS = {
     "_escape",
     "_files",
-    "_html_table",
     "_import_hook",
     "_lazy",
     "",

@@ -104,7 +104,6 @@ PRIVATE_JAX = {
     "_compat.py": "uses them, each with a public fallback",
     "_legacy/former.py": "text: where names that moved are looked up, when a program asks for one",
     "_legacy/runtime.py": "text: the heading of what was in a module of jaxlib",
-    "_legacy/names.py": "text: looked up when a program asks for a name that lived there",
 }
 
 

@@ -23,24 +23,25 @@ def main(arguments: list[str]) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--out", type=Path, default=Path("projects"), help="where results go")
-    parser.add_argument("--execute", action="store_true", help="import modules, run own tests, too")
-    parser.add_argument("--commands", type=Path, help="JSON: folder to more commands to be run")
+    parser.add_argument("--imports", action="store_true", help="import modules, too")
+    parser.add_argument("--execute", action="store_true", help="run own tests and starters, too")
+    parser.add_argument("--starters", type=Path, help="a folder of OWNER+NAME.py: see programs.py")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--again", action="store_true", help="measure rows that are there, too")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "rows.json"
-    rows: Rows = json.loads(path.read_text()) if path.exists() and not given.again else {}
-    commands = json.loads(given.commands.read_text()) if given.commands else {}
-    todo = [folder for folder in given.folders if _name(folder) not in rows]
+    rows: Rows = json.loads(path.read_text()) if path.exists() else {}
+    todo = [folder for folder in given.folders if given.again or _name(folder) not in rows]
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {
-            pool.submit(measure, folder, given.execute, commands.get(folder.name, [])): folder
+            pool.submit(measure, folder, given.imports, _starters(given, folder)): folder
             for folder in sorted(todo, key=_size, reverse=True)
         }
         for number, future in enumerate(as_completed(futures), 1):
             row = future.result()
-            rows[row["project"]] = row
+            old = rows.get(row["project"], {})  # what was executed before is kept
+            rows[row["project"]] = row | {key: old[key] for key in old if row.get(key) is None}
             print(f"{number} of {len(todo)}: {_line(row)}", file=sys.stderr, flush=True)
             _write(path, json.dumps(dict(sorted(rows.items())), indent=1))
     _write(given.out / "index.html", page([rows[name] for name in sorted(rows)]))
@@ -49,6 +50,14 @@ def main(arguments: list[str]) -> None:
 
 def _name(folder: Path) -> str:
     return folder.resolve().name.replace("+", "/")
+
+
+def _starters(given: argparse.Namespace, folder: Path) -> list[Path] | None:
+    """The starters of a project: `OWNER+NAME.py`, and more with a word before `.py`."""
+    if not given.execute:
+        return None
+    found = given.starters.glob(f"{folder.resolve().name}*.py") if given.starters else ()
+    return sorted(path.resolve() for path in found if path.stem.split(".")[0] == folder.name)
 
 
 def _size(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,19 +23,25 @@ def page(rows: Sequence[Row]) -> str:
     """The whole document."""
     years = [row["year"] for row in rows]
     title = f"How JAX code used pmap, {min(years)} to {max(years)}" if years else "No project"
-    hint = "filter: a name, a year, many, library …"
+    hint = "filter: a name, a year, library, many (processes) …"
     search = tag("input", type="search", placeholder=hint, aria_label="filter")
     shown = tag("span", count(len(rows), "project"), class_="quiet shown")
     main = join(
         tag("header", tag("p", "shardlift: public projects", class_="brand"), tag("h1", title)),
-        tag("ul", *(tag("li", sentence) for sentence in totals(rows)), class_="plain totals"),
+        tag("ul", *(tag("li", _prose(text)) for text in totals(rows)), class_="plain totals"),
         tag("div", *_charts(rows), class_="charts"),
         tag("h2", "The projects"),
         tag("p", search, shown, class_="filter"),
         tag("div", _table(rows), class_="scroll"),
         *(_left(rows, name) for name in ("fix", "migrate")),
+        _failures(rows),
     )
     return document(title, main, _asset("page.js"), _asset("page.css"))
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, with what is between backticks as code."""
+    return join(*(tag("code", part) if k % 2 else part for k, part in enumerate(text.split("`"))))
 
 
 def _asset(name: str) -> str:
@@ -86,14 +93,35 @@ def _changed(rows: Sequence[Row], name: str) -> Iterator[str]:
 
 
 def _started(rows: Sequence[Row]) -> Iterator[str]:
-    programs = [program for row in rows for program in row["programs"]]
+    programs = [(row["project"], one) for row in rows for one in _executed(row)]
     if programs:
-        projects = sum(bool(row["programs"]) for row in rows)
-        run = {key: sum(one[key]["passed"] for one in programs) for key in ("plain", "run", "fix")}
+        passed = {key: sum(one[key]["passed"] for _, one in programs) for key, _ in _IMPORTED}
+        text = ", ".join(f"{passed[key]} {words}" for key, words in _IMPORTED)
+        projects = len({project for project, _ in programs})
+        yield f"Own tests that touch pmap, or a program, were run in {projects}. Passed: {text}."
+    verified = [one for _, one in programs if one["verified"]]
+    if verified:
+        same = sum(_is_identical(one) for one in verified)
         yield (
-            f"Own tests that touch pmap were run in {projects}: {run['plain']} pass as they are, "
-            f"{run['run']} under shardlift, {run['fix']} after `fix`."
+            f"`verify` compared {count(len(verified), 'program')} before and after `migrate`: "
+            f"{same} are identical in every bit of every site."
         )
+    ratios = [one["speed"] for _, one in programs if one["speed"]]
+    if ratios:
+        yield (
+            f"A step after `migrate` takes {statistics.median(ratios):.2f} times that of pmap in "
+            f"the median of {len(ratios)}, from {min(ratios):.2f} to {max(ratios):.2f}."
+        )
+
+
+def _executed(row: Row) -> list[Row]:
+    """The programs of which something could be executed."""
+    programs = row["programs"] or []
+    return [one for one in programs if any(one[key]["passed"] for key, _ in _IMPORTED)]
+
+
+def _is_identical(program: Row) -> bool:
+    return bool(re.match(r"(\d+) sites?: \1 identical\b", program["verified"]))
 
 
 _IMPORTED = (
@@ -161,13 +189,13 @@ def _chart(title: str, bars: Bars) -> Markup:
         )
         for name, value in bars
     ]
-    return tag("section", tag("h2", title), tag("ul", *lines, class_="chart"))
+    return tag("section", tag("h2", _prose(title)), tag("ul", *lines, class_="chart"))
 
 
 _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
     ("project", lambda row: row["project"]),
     ("year", lambda row: row["year"]),
-    ("kind", lambda row: row["kind"] + (", many processes" if row["many_processes"] else "")),
+    ("kind", lambda row: row["kind"] + (", many" if row["many_processes"] else "")),
     ("sites", lambda row: row["sites"]),
     ("broken", lambda row: sum(row["broken"].values())),
     ("slow", lambda row: sum(row["slow"].values())),
@@ -179,16 +207,20 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
     ("helper", lambda row: row["migrate"]["helper_lines"]),
     ("left", lambda row: sum(row["migrate"]["left"].values())),
     ("new lint", lambda row: new_findings(row["migrate"]["findings"])),
-    (
-        "programs",
-        lambda row: "; ".join(map(_tests, row["programs"])) or row["failure"],
-    ),
+    ("executed", lambda row: "; ".join(map(_passed, _executed(row))) or row["failure"]),
+    ("verified", lambda row: "; ".join(filter(None, map(_verdict, _executed(row))))),
+    ("speed", lambda row: "; ".join(f"{p['speed']:.2f}" for p in _executed(row) if p["speed"])),
 )
 
 
-def _tests(program: Row) -> str:
-    """Tests that pass: as they are, under shardlift, after fix."""
-    return "/".join(str(program[key]["passed"]) for key in ("plain", "run", "fix"))
+def _verdict(program: Row) -> str:
+    """What `verify` says, without what it did not look at."""
+    return str(program["verified"]).partition(". ")[0].removesuffix(".")
+
+
+def _passed(program: Row) -> str:
+    """What passes: as it is, under shardlift, after fix, after migrate."""
+    return "/".join(str(program[key]["passed"]) for key, _ in _IMPORTED)
 
 
 def _imported(row: Row) -> str:
@@ -200,20 +232,17 @@ def _imported(row: Row) -> str:
 
 
 def _table(rows: Sequence[Row]) -> Markup:
-    head = tag(
-        "tr", *(tag("th", tag("button", name, type="button"), scope="col") for name, _ in _COLUMNS)
-    )
-    body = [
-        tag(
-            "tr",
-            *(
-                tag("td", str(value), class_="n" if isinstance(value, int) else "t")
-                for value in (of(row) for _, of in _COLUMNS)
-            ),
-        )
-        for row in rows
+    cells = [[of(row) for _, of in _COLUMNS] for row in rows]
+    kinds = ["n" if isinstance(cell, int) else "t" for cell in cells[0]]
+    head = [
+        tag("th", tag("button", name, type="button"), scope="col", class_=kind)
+        for (name, _), kind in zip(_COLUMNS, kinds, strict=True)
     ]
-    return tag("table", tag("thead", head), tag("tbody", *body), class_="projects")
+    body = [
+        tag("tr", *(tag("td", str(v), class_=kind) for v, kind in zip(line, kinds, strict=True)))
+        for line in cells
+    ]
+    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="projects")
 
 
 def _left(rows: Sequence[Row], name: str) -> Markup:
@@ -227,6 +256,24 @@ def _left(rows: Sequence[Row], name: str) -> Markup:
         return Markup("")
     return tag(
         "details",
-        tag("summary", f"What `{name}` left, and why: {sum(reasons.values())} places"),
+        tag("summary", _prose(f"What `{name}` left, and why: {sum(reasons.values())} places")),
         tag("ul", *items, class_="plain"),
     )
+
+
+def _failures(rows: Sequence[Row]) -> Markup:
+    """What fails under shardlift or after a rewrite, with the last line that it printed."""
+    items = [
+        tag(
+            "li", tag("b", row["project"]), f" {program['name']}, {words}: {failed} failed. {error}"
+        )
+        for row in rows
+        for program in row["programs"] or []
+        for key, words in _IMPORTED[1:]
+        if (failed := program[key]["failed"]) or (program[key]["error"] and not failed)
+        for error in [program[key]["error"]]
+    ]
+    if not items:
+        return Markup("")
+    summary = tag("summary", f"What failed when it was executed: {count(len(items), 'run')}")
+    return tag("details", summary, tag("ul", *items, class_="plain"))

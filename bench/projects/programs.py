@@ -1,25 +1,30 @@
-"""What a project can start: its own tests that touch pmap, and commands that are given.
+"""What a project can start: its own tests that touch pmap, and the starters that are given.
 
-Each is run in copies of the project: plainly, under shardlift, and after `fix`.
+A starter is a Python file outside the project that feeds random numbers to one of its programs.
+It is copied into the project's root folder, takes a number of steps as its only argument, and may
+print `step_ms NUMBER`. Everything runs in copies of the project.
 """
 
 from __future__ import annotations
 
-import contextlib
+import ast
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TIMEOUT = 150.0
+TIMEOUT = 240.0
+STEPS, VERIFIED_STEPS = "12", "3"
+START = "start_of_shardlift.py"
 _TOUCHES = re.compile(r"\bpmap\b|device_put_|jax_utils|with_pmap|local_device_count")
+_SHARDLIFT = [sys.executable, "-m", "shardlift.cli"]
+_PYTEST = ["-m", "pytest", "-q", "--color=no", "--maxfail=40", "-p", "no:cacheprovider"]
 
 
 @dataclass
@@ -30,81 +35,138 @@ class Outcome:
     failed: int = 0
     error: str = ""  # the last line, if nothing passed
     seconds: float = 0.0
+    step_ms: float = 0.0  # 0 where it does not say
 
 
 @dataclass
 class Program:
-    """One command, and what came of it."""
+    """One test file or starter, and what came of it."""
 
-    command: str
+    name: str
     plain: Outcome = field(default_factory=Outcome)
-    run: Outcome = field(default_factory=Outcome)
+    run: Outcome = field(default_factory=Outcome)  # under shardlift
     fix: Outcome = field(default_factory=Outcome)
+    migrate: Outcome = field(default_factory=Outcome)
+    verified: str = ""  # what `verify` says of a starter, before and after `migrate`
+    speed: float = 0.0  # a step after `migrate`, as a multiple of the step before; 0: not measured
 
 
 def own_tests(folder: Path, most: int = 2) -> list[str]:
-    """Commands that run the project's tests with most uses of pmap."""
+    """The project's test files with most uses of pmap."""
     uses = {}
     for path in [*folder.rglob("*_test.py"), *folder.rglob("test_*.py")]:
         number = len(_TOUCHES.findall(path.read_text(errors="replace")))
         if number:
             uses[path.relative_to(folder).as_posix()] = number
-    best = sorted(uses, key=lambda path: (-uses[path], path))[:most]
-    return [f"python -m pytest -q --maxfail=40 -p no:cacheprovider {path}" for path in best]
+    return sorted(uses, key=lambda path: (-uses[path], path))[:most]
 
 
-def run_programs(folder: Path, commands: Sequence[str]) -> list[Program]:
-    """Run the commands of a project; those that could not even start are left out."""
-    programs = [_run(folder, command) for command in commands]
-    return [one for one in programs if any(o.passed for o in (one.plain, one.run, one.fix))]
+def run_programs(folder: Path, starters: Sequence[Path] = ()) -> list[Program]:
+    """Run a project's own tests and starters, as they are and after each rewrite."""
+    tests = own_tests(folder)
+    if not tests and not starters:
+        return []
+    with tempfile.TemporaryDirectory() as place:
+        name = folder.resolve().name.rpartition("+")[2]
+        copies = {key: Path(place).resolve() / key / name for key in ("plain", "fix", "migrate")}
+        for key, copy in copies.items():
+            shutil.copytree(folder, copy, symlinks=True)
+            if key != "plain":
+                _execute([*_SHARDLIFT, key, ".", "--write", "--allow-dirty"], copy)
+        programs = [_test(test, copies) for test in tests]
+        return programs + [_start(starter, copies) for starter in starters]
 
 
-def _run(folder: Path, command: str) -> Program:
-    words = shlex.split(command)
-    words[:1] = [sys.executable] if words[0].startswith("python") else words[:1]
-    if words[1:3] == ["-m", "pytest"]:
-        ours = [*words[:3], "-p", "shardlift.pytest", *words[3:]]
-    else:
-        ours = [sys.executable, "-m", "shardlift.cli", "run", "--quiet", *words[1:]]
-    fix = [sys.executable, "-m", "shardlift.cli", "fix", ".", "--write", "--allow-dirty"]
-    program = Program(command)
-    with _copied(folder) as copy:
-        program.plain = _execute(words, copy)
-        program.run = _execute(ours, copy)
-        _execute(fix, copy)
-        program.fix = _execute(words, copy)
+def touching_tests(text: str) -> list[str]:
+    """The names of the test functions that touch pmap; none if something around them does."""
+    tests = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test")
+    ]
+    source = {node.name: ast.get_source_segment(text, node) or "" for node in tests}
+    return [name for name, body in source.items() if _TOUCHES.search(body)]
+
+
+def _test(path: str, copies: Mapping[str, Path]) -> Program:
+    names = touching_tests((copies["plain"] / path).read_text())
+    words = [sys.executable, *_PYTEST, path, *(["-k", " or ".join(names)] if names else [])]
+    program = Program(path, run=_execute([*words, "-p", "shardlift.pytest"], copies["plain"]))
+    for key, copy in copies.items():
+        setattr(program, key, _execute(words, copy))
     return program
 
 
-@contextlib.contextmanager
-def _copied(folder: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / folder.resolve().name.rpartition("+")[2]
-        shutil.copytree(folder, copy, symlinks=True)
-        yield copy
+def _start(starter: Path, copies: Mapping[str, Path]) -> Program:
+    for copy in copies.values():
+        shutil.copyfile(starter, copy / START)
+    ours = [*_SHARDLIFT, "run", "--quiet", START, STEPS]
+    program = Program(starter.stem, run=_execute(ours, copies["plain"]))
+    for key, copy in copies.items():
+        setattr(program, key, _execute([sys.executable, START, STEPS], copy))
+    if program.migrate.passed:
+        program.speed = _speed(program, copies)
+        program.verified = _verify(copies)
+    return program
+
+
+def _speed(program: Program, copies: Mapping[str, Path]) -> float:
+    """The quicker of two runs each; pmap is timed after `fix`, as plain JAX may not start it."""
+    if not program.fix.step_ms or not program.migrate.step_ms:
+        return 0.0
+    again = {key: _execute([sys.executable, START, STEPS], copies[key]) for key in _TIMED}
+    best = {key: min(getattr(program, key).step_ms, again[key].step_ms) for key in _TIMED}
+    return round(best["migrate"] / best["fix"], 2) if best["fix"] else 0.0
+
+
+_TIMED = ("fix", "migrate")
+
+
+def _verify(copies: Mapping[str, Path]) -> str:
+    before, after = (str(copies[key] / START) for key in ("plain", "migrate"))
+    words = [*_SHARDLIFT, "verify", "--quiet", before, after, VERIFIED_STEPS]
+    done = _run(words, copies["plain"].parent, search=[])
+    return _last_line(done) if done else f"not done in {TIMEOUT:.0f} s"
 
 
 def _execute(words: Sequence[str], folder: Path) -> Outcome:
-    env = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
-    places = [str(folder), str(folder.parent), env.get("PYTHONPATH", "")]
-    env["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
     start = time.monotonic()
-    try:
-        done = subprocess.run(
-            words, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False
-        )
-    except subprocess.TimeoutExpired:
+    done = _run(words, folder, search=[str(folder), str(folder.parent)])
+    if done is None:
         return Outcome(error=f"not done in {TIMEOUT:.0f} s", seconds=TIMEOUT)
     return outcome(done, round(time.monotonic() - start, 1))
 
 
+def _run(
+    words: Sequence[str], folder: Path, search: Sequence[str]
+) -> subprocess.CompletedProcess[str] | None:
+    env = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", **os.environ}
+    env["JAX_TRACEBACK_FILTERING"] = "off"  # so that the last line is the error
+    places = [*search, env.get("PYTHONPATH", "")]
+    env["PYTHONPATH"] = os.pathsep.join(place for place in places if place)
+    try:
+        return subprocess.run(
+            words, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def outcome(done: subprocess.CompletedProcess[str], seconds: float) -> Outcome:
     """Counts of pytest's last line, or the status of another program."""
-    lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", lines[-1])}
+    last = _last_line(done)
     if "pytest" in done.args:
+        counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", last)}
         passed = counts.get("passed", 0)
         failed = counts.get("failed", 0) + counts.get("error", 0)
-        return Outcome(passed, failed, "" if passed else lines[-1][:200], seconds)
+        errors = re.findall(r"^E\s+(\S.*)", done.stdout, re.M)
+        return Outcome(passed, failed, "" if passed else (errors or [last])[-1][:300], seconds)
+    steps = re.findall(r"^step_ms ([\d.]+)$", done.stdout, re.M)
     fine = done.returncode == 0
-    return Outcome(int(fine), int(not fine), "" if fine else lines[-1][:200], seconds)
+    step_ms = float(steps[-1]) if steps else 0.0
+    return Outcome(int(fine), int(not fine), "" if fine else last, seconds, step_ms)
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    text = done.stdout if "pytest" in done.args else done.stdout + done.stderr
+    return (text.strip().splitlines() or ["no output"])[-1][:300]

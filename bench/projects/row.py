@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.projects.diff import Diff, rewrite_copy
 from bench.projects.imports import Imports, try_imports
-from bench.projects.programs import Program, own_tests, run_programs
+from bench.projects.programs import Program, run_programs
 from shardlift.check.engine import RuleSelection, check_file, check_paths
 from shardlift.check.rules import all_rules
 from shardlift.cli.config import find_config
@@ -50,24 +50,26 @@ class Row:
     note: dict[str, int] = field(default_factory=dict)
     fix: Diff = field(default_factory=Diff)
     migrate: Diff = field(default_factory=Diff)
-    imports: Imports | None = None
-    programs: list[Program] = field(default_factory=list)
+    imports: Imports | None = None  # None: not tried
+    programs: list[Program] | None = None
     failure: str = ""  # why the row is not complete
     seconds: float = 0.0
 
 
-def measure(folder: Path, execute: bool, commands: Sequence[str] = ()) -> dict[str, Any]:
+def measure(
+    folder: Path, imports: bool = False, starters: Sequence[Path] | None = None
+) -> dict[str, Any]:
     """The row of a project, as a tree for JSON. A failure is part of the row."""
     row = Row(folder.resolve().name.replace("+", "/"), year_of(folder))
     start = time.monotonic()
     try:
         with _copy_of(folder) as copy:
             _look(row)
-            if execute:
+            if imports:
                 row.imports = Imports.of(interesting_files(copy))
             _rewrite(row, folder)
-        if execute:
-            row.programs = run_programs(folder, [*commands, *own_tests(folder)])
+        if starters is not None:
+            row.programs = run_programs(folder, starters)
     except Exception as error:  # a failure is a result: the other projects go on
         row.failure = f"{type(error).__name__}: {error}"[:300]
     row.seconds = round(time.monotonic() - start, 1)

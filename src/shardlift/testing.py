@@ -106,7 +106,7 @@ def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _D
     forms = before.form, after.form
     mismatch = structure(*forms)
     if mismatch is not None:
-        return _Difference(before.form.path, *mismatch)
+        return _Difference(before.form.path, *mismatch[:2])
     if before.values is None or after.values is None:
         return _Difference(before.form.path, "it cannot be read, so it was not compared")
     if identical(forms, (before.digest, after.digest)):

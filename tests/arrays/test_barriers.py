@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 import jax
 import pytest
 from jax.experimental import multihost_utils
 
 import shardlift
 from shardlift import _compat
-from shardlift.arrays.barriers import list_processes
 
 
 class Service:
@@ -53,22 +50,20 @@ def test_a_name_can_be_used_again(job):
     assert service.keys == [f"{first}/1", f"{second}/1"]
 
 
-def test_the_message_names_those_who_did_not_arrive(job):
-    job(Service(arrived=(0, 1), error="DEADLINE_EXCEEDED: barrier"))
-    with pytest.raises(TimeoutError, match=r"process 2 of 3 did not arrive \(processes 0, 1 did\)"):
+@pytest.mark.parametrize(
+    ("service", "error", "message"),
+    [
+        (Service((0, 1), "DEADLINE_EXCEEDED"), TimeoutError,
+         r"after 1 s, process 2 of 3 did not arrive \(processes 0, 1 did\)"),
+        (Service((0, 1, 2), "DEADLINE_EXCEEDED"), TimeoutError, "by now all 3 have arrived"),
+        (Service(error="UNAVAILABLE: peer is gone\nmore"), RuntimeError,
+         "barrier 'missing' broke: UNAVAILABLE: peer is gone$"),
+    ],
+)  # fmt: skip
+def test_what_a_barrier_says_that_was_not_passed(job, service, error, message):
+    job(service)
+    with pytest.raises(error, match=message):
         shardlift.barrier("missing", timeout=1)
-
-
-def test_a_process_that_comes_too_late_is_told_so(job):
-    job(Service(arrived=(0, 1, 2), error="DEADLINE_EXCEEDED: barrier"))
-    with pytest.raises(TimeoutError, match="by now all 3 have arrived"):
-        shardlift.barrier("late", timeout=1)
-
-
-def test_a_broken_job_is_an_error_of_its_own(job):
-    job(Service(error="UNAVAILABLE: peer is gone\nmore"))
-    with pytest.raises(RuntimeError, match="barrier 'broken' broke: UNAVAILABLE: peer is gone$"):
-        shardlift.barrier("broken")
 
 
 def test_without_the_service_the_public_barrier_is_used(job, monkeypatch):
@@ -79,27 +74,6 @@ def test_without_the_service_the_public_barrier_is_used(job, monkeypatch):
     assert names == ["public"]
 
 
-def test_without_the_service_it_times_out_too(job, monkeypatch):
-    job(None)
-    release = threading.Event()
-    monkeypatch.setattr(multihost_utils, "sync_global_devices", lambda _: release.wait(60))
-    with pytest.raises(TimeoutError, match="not all 3 processes arrived; .* This is process 1"):
-        shardlift.barrier("stuck", timeout=0.01)
-    release.set()
-
-
-def test_without_the_service_its_errors_are_passed_on(job, monkeypatch):
-    job(None)
-    monkeypatch.setattr(multihost_utils, "sync_global_devices", lambda name: {}[name])
-    with pytest.raises(RuntimeError, match="barrier 'bad' broke: 'bad'"):
-        shardlift.barrier("bad")
-
-
 def test_a_job_of_one_process_does_not_wait(monkeypatch):
     monkeypatch.setattr(_compat, "coordination", lambda: 1 / 0)
     shardlift.barrier("alone")
-
-
-def test_processes_as_text():
-    assert list_processes([3]) == "process 3"
-    assert list_processes([0, 2]) == "processes 0, 2"

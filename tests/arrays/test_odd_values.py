@@ -10,7 +10,7 @@ import pytest
 import shardlift
 from shardlift.capture import files
 from shardlift.facts import Recorder
-from shardlift.report import machine, markdown
+from shardlift.report import machine
 from shardlift.report.html import page
 from shardlift.report.view import view_of
 
@@ -75,4 +75,4 @@ def test_they_can_be_recorded_and_shown():
     assert sum(site.calls for site in capture.sites) == 3 * len(ODD)
     assert not [text for text in capture.unseen if "fault" in text]
     view = view_of(capture, "run.json")
-    assert all(render(view) for render in (page, machine.render, markdown.render))
+    assert all(render(view) for render in (page, machine.render))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from bench.projects import diff, tools
 from bench.projects.__main__ import main
 from bench.projects.imports import try_imports
 from bench.projects.page import page, totals
-from bench.projects.programs import own_tests, run_programs
+from bench.projects.programs import run_programs, touching_tests
 from bench.projects.row import measure
 
 from shardlift.rewrite.home import Home
@@ -39,8 +40,9 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("many_sites")
 def test_a_project_is_measured_and_not_changed(project: Path) -> None:
-    row = measure(project, execute=False)
+    row = measure(project)
     assert row["failure"] == ""
     assert (row["project"], row["kind"], row["sites"]) == ("owner/proj", "library", 1)
     assert row["options"] == {"axis_name": 1}
@@ -58,7 +60,7 @@ def test_a_failure_is_a_row(project: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise ValueError("no")
 
     monkeypatch.setattr("bench.projects.row.rewrite_copy", fail)
-    row = measure(project, execute=False)
+    row = measure(project)
     assert row["failure"] == "ValueError: no"
     assert row["sites"] == 1
     assert "1 could not be measured to the end; the table has the reason." in totals([row])
@@ -75,19 +77,40 @@ def test_what_stops_an_import(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert try_imports(files, under_run=True) == dict.fromkeys(files, "")
 
 
+def test_the_touching_tests_pmap() -> None:
+    text = "def test_a():\n    jax.pmap(f)\n\n\ndef test_b():\n    pass\n"
+    assert touching_tests(text) == ["test_a"]
+    assert touching_tests("step = jax.pmap(f)\n\n\ndef test_b():\n    step(1)\n") == []
+
+
 @pytest.mark.slow
-def test_own_tests_are_run_three_times(project: Path) -> None:
+def test_own_tests_are_run_as_they_are_and_after_each_rewrite(project: Path) -> None:
     (project / "pkg/train_test.py").write_text(
         "import jax\n"
         "def test_a(): assert jax.device_put_replicated(1, jax.devices()).shape == (4,)\n"
         "def test_b(): assert jax.local_device_count() == 4\n"
     )
-    (program,) = run_programs(project, own_tests(project))
-    assert [(o.passed, o.failed) for o in (program.plain, program.run, program.fix)] == [
-        (1, 1),
-        (2, 0),
-        (2, 0),
-    ]
+    (program,) = run_programs(project)
+    outcomes = [program.plain, program.run, program.fix, program.migrate]
+    assert [(o.passed, o.failed) for o in outcomes] == [(1, 1), (2, 0), (2, 0), (2, 0)]
+
+
+@pytest.mark.slow
+def test_a_starter_is_run_timed_and_verified(project: Path, tmp_path: Path) -> None:
+    (project / "pkg/train.py").write_text("import jax\nstep = jax.pmap(lambda x: x + 1)\n")
+    starter = tmp_path / "owner+proj.py"
+    starter.write_text(
+        "import sys\nimport numpy as np\nfrom pkg.train import step\n"
+        "for _ in range(int(sys.argv[1])): step(np.ones(4))\nprint('step_ms 1.5')\n"
+    )
+    (program,) = run_programs(project, [starter])
+    outcomes = [program.plain, program.run, program.fix, program.migrate]
+    assert [outcome.passed for outcome in outcomes] == [1, 1, 1, 1]
+    assert program.speed == 1.0
+    assert program.verified.startswith("1 site: 1 identical")
+    text = page([measure(project) | {"programs": [asdict(program)]}])
+    assert "1 are identical in every bit" in text
+    assert "1/1/1/1" in text
 
 
 def test_rows_are_kept_and_shown(
@@ -99,6 +122,12 @@ def test_rows_are_kept_and_shown(
     main([str(project), "--out", str(out), "--jobs", "1"])
     assert "of 1" not in capsys.readouterr().err  # it is there
     rows = json.loads((out / "rows.json").read_text())
+    rows["owner/proj"] |= {"sites": 9, "programs": []}
+    (out / "rows.json").write_text(json.dumps(rows))
+    main([str(project), "--out", str(out), "--jobs", "1", "--again"])
+    rows = json.loads((out / "rows.json").read_text())
+    assert rows["owner/proj"]["sites"] == 1
+    assert rows["owner/proj"]["programs"] == []  # kept: it was not asked for again
     assert list(rows) == ["owner/proj"]
     text = (out / "index.html").read_text()
     assert "owner/proj" in text
@@ -106,7 +135,7 @@ def test_rows_are_kept_and_shown(
 
 
 def test_a_hostile_name_is_escaped(project: Path) -> None:
-    row = measure(project, execute=False)
+    row = measure(project)
     row["project"] = "<script>alert(1)</script>"
     assert "<script>alert" not in page([row])
 
@@ -150,7 +179,7 @@ def test_the_tools_of_a_project(tmp_path: Path, file: str, text: str, names: lis
 @pytest.mark.slow
 @in_browser
 def test_the_table_is_sorted_and_filtered(project: Path, tmp_path: Path) -> None:
-    row = measure(project, execute=False)
+    row = measure(project)
     rows = [row | {"project": f"p{k}", "sites": sites} for k, sites in enumerate((2, 10, 3))]
     script = """
     document.querySelectorAll(".projects th button")[3].click();

@@ -14,7 +14,6 @@ from shardlift.capture import files, schema
 from shardlift.capture.histogram import Histogram
 from shardlift.capture.schema import (
     HOST,
-    IN_PLACE,
     Capture,
     Collective,
     Compile,
@@ -23,7 +22,6 @@ from shardlift.capture.schema import (
     LeafFacts,
     Move,
     MovedBy,
-    Overhead,
     Placement,
     PlacementKind,
     Process,
@@ -60,7 +58,7 @@ def process(index: int = 0, count: int = 1) -> Process:
 
 
 def leaf(path: str = "state['w']", **changes: Any) -> LeafFacts:
-    plain = LeafFacts(path, "float32", (8, 1024, 1024), 8 * 2**22, 0, "P('i')", IN_PLACE)
+    plain = LeafFacts(path, "float32", (8, 1024, 1024), 8 * 2**22, 0)
     return dataclasses.replace(plain, **changes)
 
 
@@ -72,18 +70,15 @@ def site(**changes: Any) -> SiteFacts:
         "train_step",
         axis_name="i",
         axis_size=8,
-        mesh={"i": 8},
-        devices=process().devices,
         calls=12,
         looked=4,
         times=Times(
             call=distribution(*[0.004] * 10),
-            dispatch=distribution(*[0.003] * 10),
             moving=distribution(*[0.001] * 10),
             compiling=distribution(0.5, 0.3),
             waiting=distribution(0.002, 0.002),
         ),
-        compiles=(Compile(0, 0.1, 0.4, (FIRST,)),),
+        compiles=(Compile(0, 0.4, (FIRST,)),),
         compile_count=1,
     )
     return dataclasses.replace(plain, **changes)
@@ -99,19 +94,19 @@ def everything(name: str = "train_step") -> Capture:
         transformed={"vmap": 1},
         arguments=(
             leaf(f"state[{name!r}]", equal=True, compared=3, donated=True, kept=2),
-            leaf("batch", placement=HOST, equal=False, compared=3),
-            leaf("scale", axis=None, spec="P()", shape=()),
+            leaf("batch", equal=False, compared=3),
+            leaf("scale", axis=None, shape=()),
         ),
         outputs=(
             leaf("output[0]", equal=True, compared=3),
-            leaf("output[1]", axis=None, spec="P()", equal=False, compared=3),
+            leaf("output[1]", axis=None, equal=False, compared=3),
         ),
         compiles=(
-            Compile(0, 0.1, 0.4, (FIRST,)),
+            Compile(0, 0.4, (FIRST,)),
             Compile(
-                1, 0.6, 0.2, (CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),)
+                1, 0.2, (CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),)
             ),
-            Compile(5, 0.9, 0.2, (CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),)),
+            Compile(5, 0.2, (CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),)),
         ),
         compile_count=3,
         moves=(
@@ -124,8 +119,8 @@ def everything(name: str = "train_step") -> Capture:
             Read("output[0]", ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
         ),
         collectives=(
-            Collective("psum", ("i",), 3, 4096, True, False, ("train.py:7",)),
-            Collective("psum", ("i",), 1, 4, False, True, (f"{name}.py:8",)),
+            Collective("psum", False, ("train.py:7",)),
+            Collective("psum", True, (f"{name}.py:8",)),
         ),
         unseen=(f"something about {name}",),
     )
@@ -135,7 +130,6 @@ def everything(name: str = "train_step") -> Capture:
         processes=(process(),),
         sites=(full, site(line=40, function="eval_step")),
         used={"jax.device_put_replicated": 3},
-        overhead=Overhead(22, 0.01, 0.009, 1e-6),
         unseen=(f"{name} was not seen",),
     )
 

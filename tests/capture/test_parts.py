@@ -21,8 +21,8 @@ def part(k: int, count: int = 2, *, started: float = 100.0, ended: bool = True, 
     return Capture(started=started, seconds=10.0, processes=(me,), sites=sites, job=job)
 
 
-def save(folder: Path, *captures: Capture, name: str = "run.json") -> str:
-    record = str(folder / name)
+def save(folder: Path, *captures: Capture) -> str:
+    record = str(folder / "run.json")
     for capture in captures:
         write(capture, part_path(record, capture.processes[0].index))
     return record
@@ -45,14 +45,6 @@ def test_only_parts_are_found(tmp_path: Path):
     assert find_parts(str(tmp_path / "nowhere" / "run.json")) == {}
 
 
-def test_a_placeholder_can_be_anywhere_in_the_name(tmp_path: Path):
-    for name in ("a-1-1.json", "a-1-2.json", "a-0-0.json"):
-        (tmp_path / name).write_text("")
-    assert list(find_parts(str(tmp_path / "a-{process}-{process}.json"))) == [0, 1]
-    with pytest.raises(CaptureError, match="name of the file only"):
-        find_parts(str(tmp_path / "{process}" / "run.json"))
-
-
 def test_reading_merges_and_leaves_the_parts(tmp_path: Path):
     record = save(tmp_path, part(1), part(0))
     whole = read_whole(record)
@@ -66,12 +58,6 @@ def test_merging_leaves_one_file(tmp_path: Path):
     record = save(tmp_path, part(0), part(1))
     assert merge_parts(record) == read(record) == read_whole(record)
     assert names(tmp_path) == ["run.json"]
-
-
-def test_with_a_placeholder_the_parts_stay(tmp_path: Path):
-    record = save(tmp_path, part(0), part(1), name="run-{process}.json")
-    assert indices(merge_parts(record)) == [0, 1]
-    assert names(tmp_path) == ["run-0.json", "run-1.json"]
 
 
 def test_missing_processes_are_known(tmp_path: Path):

@@ -28,14 +28,18 @@ def test_suppressed(comment: str) -> None:
     assert report.suppressed == 1
 
 
-def test_another_code_does_not_suppress() -> None:
-    codes = [f.code for f in check_text(f"{HEAD}g = jax.pmap(f)  # noqa: SL402").findings]
-    assert codes == ["SL201", "SL001"]
-
-
-def test_a_comment_on_the_last_line_of_a_call() -> None:
-    report = check_text(f"{HEAD}g = jax.pmap(\n    f,\n)  # noqa: SL201")
-    assert report.findings == ()
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (f"{HEAD}g = jax.pmap(f)  # noqa: SL402", ["SL201", "SL001"]),  # another code
+        (f"{HEAD}g = jax.pmap(\n    f,\n)  # noqa: SL201", []),  # on the last line of a call
+        (f"{HEAD}g = jax.pmap(f)  # noqa: E501, SL201", []),
+        ("x = 1  # noqa: SL999", ["SL001"]),  # there is no such rule
+        (f"{HEAD}g = jax.pmap(f, axis_name='# noqa: SL201')", ["SL201"]),  # in a string
+    ],
+)
+def test_what_is_left(text: str, codes: list[str]) -> None:
+    assert [finding.code for finding in check_text(text).findings] == codes
 
 
 def test_an_unused_suppression_is_reported_where_it_stands() -> None:
@@ -52,23 +56,13 @@ def test_the_column_of_an_unused_suppression_counts_characters() -> None:
     assert apply_edits(text, finding.edits) == 'x = "éé"  # noqa: E501\n'
 
 
-def test_other_codes_in_a_comment_do_not_count_as_unused() -> None:
+def test_a_file_with_other_codes_only_is_not_parsed() -> None:
     assert check_text("x = 1  # noqa: E501").parsed is False
-    assert check_text("import jax\ng = jax.pmap(f)  # noqa: E501, SL201").findings == ()
 
 
 def test_a_code_that_was_not_looked_for_is_not_unused() -> None:
     text = f"{HEAD}g = jax.pmap(f)  # noqa: SL201"
     assert check_text(text, RuleSelection(ignore=("SL201",))).findings == ()
-
-
-def test_a_code_that_does_not_exist_is_unused() -> None:
-    assert [f.code for f in check_text("x = 1  # noqa: SL999").findings] == ["SL001"]
-
-
-def test_in_a_string_it_is_none() -> None:
-    text = f"{HEAD}g = jax.pmap(f, axis_name='# noqa: SL201')"
-    assert [f.code for f in check_text(text).findings] == ["SL201"]
 
 
 def test_a_text_that_is_not_python_has_comments_or_none() -> None:

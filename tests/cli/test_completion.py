@@ -51,8 +51,8 @@ def test_every_command_has_help_with_an_example():
 
 def test_options_show_their_defaults():
     for name, shown in {
-        "run": ("[default: 1; x>=1]", "[default: 300; x>=1]"),
-        "verify": ("[default: ulps=0]", "[default: replay]", "[default: (64 MiB); x>=0]"),
+        "run": ("[default: 1; x>=1]", "[default: 60; x>=0]"),
+        "verify": ("[default: ulps=0]", "[default: (64 MiB); x>=0]"),
     }.items():
         help_text = " ".join(CliRunner().invoke(main, [name, "--help"]).output.split())
         assert all(default in help_text for default in shown), help_text

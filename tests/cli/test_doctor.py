@@ -117,8 +117,6 @@ FILES = {
     'name = "oryx"\nversion = "0.2.9"\n',
     "pyproject.toml": '[project]\ndependencies = ["flax<0.8", "dm-haiku==0.0.10", "optax>=0.1"]\n'
     '[project.optional-dependencies]\nmore = ["oryx"]\n',
-    "Pipfile.lock": '{"default": {"flax": {"version": "==0.7.5"}, "dm-haiku": {"version": '
-    '"==0.0.10"}, "optax": {"version": "==0.1"}, "oryx": {"version": "==0.2.9"}}}',
 }
 
 
@@ -157,10 +155,9 @@ def test_a_pin_that_is_not_known_is_said(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("name", ["uv.lock", "Pipfile.lock", "pyproject.toml"])
-def test_a_file_that_cannot_be_read_is_refused(tmp_path, name: str):
-    (tmp_path / name).write_text("[[")
-    result = CliRunner().invoke(doctor, [str(tmp_path / name)])
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "uv.lock").write_bytes(b"\xff")
+    result = CliRunner().invoke(doctor, [str(tmp_path / "uv.lock")])
     assert result.exit_code == 2
     assert "cannot be read" in result.output
 

@@ -132,7 +132,7 @@ def test_a_result_that_does_not_run_is_called_that_first(project: Path) -> None:
     (project / "b.py").write_text(STOPS)
     result = _run("--write", "--pr", "pr.md")
     first, name = result.stdout.splitlines()[:2]
-    assert first == "Does not run yet on JAX 0.7 or newer:"  # as train.py needs that
+    assert first == "Does not run yet on JAX 0.12:"
     assert name.startswith("- 2 files need jax.experimental.host_callback: use jax.debug.print")
     assert name.endswith("(a.py, b.py)")
     assert "xla_computation" not in "".join(result.stdout.splitlines()[:2])  # only when called

@@ -135,17 +135,17 @@ def test_a_program_that_fails_and_json(project, monkeypatch):
     text = PROGRAM.replace("p_after(p_loss(w, x))", "p_loss(w, x)").replace("p_after, ", "")
     (project / "train.py").write_text(text)
     _plant(monkeypatch, sites, "bad_loss", "no_such_name")
-    result = _run("--verify", "python -u train.py", "--only-verified", "--format", "json")
+    result = _run("--verify", "python -u train.py", "--format", "json")
     assert result.exit_code == 1, result.output
     told = json.loads(result.stdout)
     assert (told["status"], told["written"]) == (1, True)
     verdicts = {(one["line"], one["verdict"]): one["why"] for one in told["verify"]["places"]}
     assert "NameError: name 'no_such_name' is not defined" in verdicts[20, "backed out"]
-    assert verdicts[24, "backed out"] == "not verified: the command does not reach it"
+    assert verdicts[24, "not reached"] == "the command does not reach it"
     assert {19} == {line for line, verdict in verdicts if verdict == "verified"}
-    assert {one["line"] for one in told["left"] if one["code"] == "refused"} == {20, 24}
+    assert {one["line"] for one in told["left"] if one["code"] == "refused"} == {20}
     text = (project / "lib.py").read_text()
-    assert text.count("jax.pmap(") == 2
+    assert text.count("jax.pmap(") == 1
     assert "no_such_name" not in text
 
 
@@ -181,7 +181,7 @@ def test_options_that_need_each_other(project):
     done = CliRunner().invoke(main, ["migrate", "--verify", "train.py"])
     assert done.exit_code == 2
     assert "add --write" in done.output
-    for option in (["--only-verified"], ["--devices", "2"]):
+    for option in (["--tolerance", "ulps=2"], ["--devices", "2"]):
         done = _run(*option)
         assert done.exit_code == 2
         assert f'{option[0]} needs --verify "COMMAND"' in done.output
@@ -233,6 +233,7 @@ def test_the_run_before_gives_the_facts(
     monkeypatch.chdir(tmp_path)
     result = _run("--to", goal, "--verify", "python train.py", "--format", "json")
     assert result.exit_code == 0, result.output
+    assert "run 1 of at most " in result.stderr
     told = json.loads(result.stdout)["verify"]
     assert (told["runs"], [one["verdict"] for one in told["places"]]) == (1, ["verified"])
     text = (tmp_path / "train.py").read_text()
@@ -240,20 +241,6 @@ def test_the_run_before_gives_the_facts(
     assert ("lax.pmean" in text) is (goal == "global")
     assert "p_step(params, x)" in " ".join(text.split())
     assert sorted(os.listdir(tmp_path)) == ["train.py"]
-
-
-@pytest.mark.slow
-def test_the_run_says_what_another_goal_would_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The parameters before and after the step, and the batch; and each run has its line."""
-    (tmp_path / "train.py").write_text(STEP)
-    monkeypatch.chdir(tmp_path)
-    result = _run("--verify", "python train.py")
-    assert result.exit_code == 0, result.output
-    assert "with this run, --to global would remove " in result.stdout
-    assert "the device axis of 3 arrays" in result.stdout
-    assert "run 1 of at most " in result.stderr
 
 
 @pytest.mark.slow
@@ -349,11 +336,6 @@ def test_what_is_printed_is_compared(
     assert "last(" not in (project / "t.py").read_text().partition("f = ")[2]
 
 
-def test_a_mask_that_is_no_pattern(project: Path) -> None:
-    result = _run("--verify", "python train.py", "--mask", "(")
-    assert "'(' is not a regular expression" in result.output
-
-
 JOB = """\
 import jax, jax.numpy as jnp, numpy as np
 from jax import lax
@@ -405,8 +387,20 @@ def test_a_wrong_gradient_in_one_process_of_a_job(
         return dataclasses.replace(migration, files=tuple(files))
 
     monkeypatch.setattr(ProjectMigration, "render", render)
-    result = _run("--verify", "python t.py", "--processes", "2", "--to", "shim", "--mask", ".*")
+    result = _run("--verify", "python t.py", "--processes", "2", "--to", "shim")
     assert result.exit_code == 1, result.output
     assert "`python t.py`: 1 verified, 1 backed out, after 2 runs." in result.stdout
     assert "t.py:19:10: left as it is: numbers differ: " in " ".join(result.stdout.split())
     assert 'p_step = jax.pmap(by_sign, axis_name="batch")' in (project / "t.py").read_text()
+
+
+@pytest.mark.slow
+def test_the_run_says_what_another_goal_would_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parameters before and after the step, and the batch."""
+    (tmp_path / "train.py").write_text(STEP)
+    monkeypatch.chdir(tmp_path)
+    result = _run("--verify", "python train.py")
+    assert "with this run, --to global would remove " in result.stdout
+    assert "the device axis of 3 arrays" in result.stdout

@@ -38,7 +38,6 @@ def test_nothing_to_decide_exits_0(folder: Path) -> None:
 
 def test_formats(folder: Path) -> None:
     assert json.loads(_run("run.json", "--format", "json").output)["decisions"] == 1
-    assert _run("run.json", "--format", "markdown").output.startswith("**2 pmap sites; ")
     assert _run("run.json", "-q").output.count("\n") == 1
 
 
@@ -50,19 +49,6 @@ def test_html(folder: Path) -> None:
     result = _run("run.json", "--html", "no/where.html")
     assert result.exit_code == 2
     assert "no/where.html cannot be written" in result.output
-
-
-def test_compare(folder: Path) -> None:
-    result = _run("fine.json", "--compare", "run.json")
-    assert result.exit_code == 0
-    assert "before" in result.output
-    assert "only" in result.output
-    assert (
-        len(json.loads(_run("fine.json", "--compare", "run.json", "--format", "json").output)) == 2
-    )
-    assert "| p50 |" in _run("fine.json", "--compare", "run.json", "--format", "markdown").output
-    _run("fine.json", "--compare", "run.json", "--html", "both.html")
-    assert "Before and after" in (folder / "both.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -77,10 +63,9 @@ def test_compare(folder: Path) -> None:
 def test_what_cannot_be_read_exits_2(folder: Path, text: str | None, message: str) -> None:
     if text is not None:
         (folder / "bad.json").write_text(text)
-    for arguments in (["bad.json"], ["run.json", "--compare", "bad.json"]):
-        result = _run(*arguments)
-        assert result.exit_code == 2
-        assert f"bad.json {message}" in result.output or message in result.output
+    result = _run("bad.json")
+    assert result.exit_code == 2
+    assert f"bad.json {message}" in result.output or message in result.output
 
 
 def test_a_folder_exits_2(folder: Path) -> None:

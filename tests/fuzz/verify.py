@@ -32,6 +32,7 @@ from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side
 from tests.fuzz.verify_programs import (
+    BACKWARD,
     HARMLESS,
     MISTAKES,
     Case,
@@ -87,7 +88,9 @@ def pairs_of(seed: int) -> Iterator[Pair]:
         new, names = rewritten(moved(old, rng), rng)
         yield Pair(" + ".join(names), True, old.text(), new.text())
     for name, change in MISTAKES.items():
-        around = rewritten(moved(old, rng), rng, 2)[0] if rng.random() < 0.5 else moved(old, rng)
+        around = moved(old, rng)
+        if rng.random() < 0.5:  # with check_vma, JAX finds many mistakes itself
+            around = rewritten(around, rng, 2, without=BACKWARD)[0]
         new = change(around, rng)
         if new is not None and new.text() != around.text():
             yield Pair(name, False, old.text(), new.text())
@@ -118,10 +121,10 @@ _TIMES = r"[248]\.000 times too "
 _ONLY = r"only (before|after)|^more \w+ (before|after)"
 CAUSES = {
     r"reduction: (gradient|loss|complex|gathered|scan|while|branch)|phase: sum|nested: sum": (
-        rf"{_TIMES}large|psum only before|all_gather only after"
+        rf"{_TIMES}large|all_gather instead of psum"
     ),
     r"reduction: (total|divided again)|nested: mean for": rf"{_TIMES}small",
-    r"reduction: (top|lowest)": r"pm(ax|in) only|^more pm",
+    r"reduction: (top|lowest)": r"pm(ax|in) instead of pm(ax|in)",
     r"scale: gradient|phase: scale": r"8\.000 times too large",
     r"scale: gathered": r"1\.001 times too large",
     r"scale: step": r"the update is 2\.000 times|2\.000 times too large: by a factor",
@@ -272,7 +275,8 @@ def main() -> int:
     else:
         seconds = time.perf_counter() - began
         print(f"JAX {jax.__version__}, {seconds:.0f} s\n{tally.summary()}", file=REPORT)
-    return int(any(tally.counts[name] for name in ("false alarm", "false identical", "errors")))
+    bad = ("false alarm", "false identical", "errors", "another cause")
+    return int(any(tally.counts[name] for name in bad))
 
 
 if __name__ == "__main__":

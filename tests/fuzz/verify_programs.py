@@ -40,6 +40,7 @@ class Case:
     phases: bool = False  # a second program of the step, made at the same line
     late: tuple[str, str, str] | None = None  # a change of a line in the second phase
     last: bool = False  # the last batch is smaller
+    check_vma: bool = False  # of the layout "global"
     varying: frozenset[str] = field(default_factory=lambda: frozenset({"h", "s", "ring"}))
 
     def text(self) -> str:
@@ -127,7 +128,7 @@ for k in {self.calls}:
         return f"""jax.jit(jax.shard_map(
     functools.wraps(step)(lambda w, x, key, *rest: step(w, x, key[0], *rest)),
     mesh=Mesh(np.array(jax.devices()), ("i",)), in_specs=(P(){given}),
-    out_specs=(P(), {specs}), check_vma=False))"""
+    out_specs=(P(), {specs}), check_vma={self.check_vma}))"""
 
 
 def _first_name(value: str) -> str:
@@ -281,6 +282,15 @@ def _later_only(change: Change) -> Change:
     return lambda case, rng: change(case, rng) if case.steps > 1 else None
 
 
+def _in_second_phase(name: str, old: str, new: str) -> Change:
+    """A change of the text of one line in the second phase, if that text is there."""
+    return lambda case, _: (
+        replace(case, late=(name, old, new))
+        if case.phases and old in case.lines.get(name, "")
+        else None
+    )
+
+
 MISTAKES: dict[str, Change] = {
     "scale: gradient": in_line("grads", "jnp.mean(", "8 * jnp.mean("),
     "scale: step": in_line("update", "0.1", "0.2"),
@@ -332,12 +342,8 @@ MISTAKES: dict[str, Change] = {
     "host: not fed back": _later_only(of_case(fed_back="w0")),
     "host: fewer calls": _later_only(of_case(calls="range(STEPS - 1)")),
     "host: more calls": of_case(calls="[*range(STEPS), 0]"),
-    "phase: sum for mean": lambda case, _: (
-        replace(case, late=("mean", "pmean", "psum")) if case.phases else None
-    ),
-    "phase: scale": lambda case, _: (
-        replace(case, late=("grads", "jnp.mean(", "8 * jnp.mean(")) if case.phases else None
-    ),
+    "phase: sum for mean": _in_second_phase("mean", "pmean", "psum"),
+    "phase: scale": _in_second_phase("grads", "jnp.mean(", "8 * jnp.mean("),
     "reduction: gathered": in_line(
         "mean", 'lax.pmean(g, "i")', 'jnp.sum(lax.all_gather(g, "i"), 0)'
     ),
@@ -449,10 +455,20 @@ def _rate(case: Case, _: random.Random) -> Case | None:
     )
 
 
+def _backward(case: Case, _: random.Random) -> Case | None:
+    """The gradient of a mean, which check_vma sums in the backward pass."""
+    if case.layout != "global" or {*case.outputs} & {"every", "edges", "loop", "branch", "turns"}:
+        return None
+    grads = case.lines["grads"].replace("jnp.mean(", "lax.pmean(jnp.mean(")
+    lines = {**_without(case, "mean"), "grads": grads.replace("))(w)", '), "i"))(w)')}
+    return replace(case, lines=lines, check_vma=True)
+
+
 def _tree(case: Case, rng: random.Random) -> Case:
     return replace(case, tree=rng.choice(["dict", "namedtuple", "dataclass", "tuple", "nested"]))
 
 
+BACKWARD = "the gradient of a mean"
 HARMLESS: dict[str, Change] = {
     "moved": lambda case, _: case,
     "comment": _commented,
@@ -486,6 +502,7 @@ HARMLESS: dict[str, Change] = {
         },
     ),
     "mask": _masked,
+    BACKWARD: _backward,
     "mean of what is gathered": in_line(
         "loss",
         'lax.pmean(jnp.mean(h ** 2), "i")',
@@ -494,7 +511,14 @@ HARMLESS: dict[str, Change] = {
 }
 # What changes the same part of a program.
 EXCLUSIVE = [
-    {"another mean", "the mean in the rate", "the mean after the sum", "splitting a function"},
+    {BACKWARD, "mean of what is gathered"},
+    {
+        BACKWARD,
+        "another mean",
+        "the mean in the rate",
+        "the mean after the sum",
+        "splitting a function",
+    },
     {"print: gradient", "print: a mean", "print: norm", "callback"},
     {"another name of a function", "mean of what is gathered"},
     {
@@ -521,10 +545,12 @@ EXCLUSIVE = [
 ]
 
 
-def rewritten(case: Case, rng: random.Random, most: int = 4) -> tuple[Case, list[str]]:
-    """The case with several harmless changes, and their names."""
+def rewritten(
+    case: Case, rng: random.Random, most: int = 4, without: str = ""
+) -> tuple[Case, list[str]]:
+    """The case with several harmless changes, but for one, and their names."""
     names: list[str] = []
-    for name in rng.sample(sorted(HARMLESS), most):
+    for name in rng.sample(sorted({*HARMLESS} - {without}), most):
         clash = any(name in group and group & {*names} for group in EXCLUSIVE)
         if clash or (name == "two sites" and case.phases):
             continue

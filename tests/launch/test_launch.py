@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from shardlift.cli.run import explain
+from shardlift.launch import Program, launch
 from tests import children
 from tests.processes.harness import assert_gone
 
@@ -157,10 +159,14 @@ def test_a_process_that_never_joins(tmp_path: Path, bad: int):
             time.sleep(600)
         import jax
     """
-    ours = shardlift_run(tmp_path, source, "--processes", "2", "--start-timeout", "3")
-    assert ours.returncode != 0
-    assert f"process {1 - bad} of 2" in ours.stderr
-    assert f"waiting for process {bad}, which had not imported jax yet" in ours.stderr
+    (tmp_path / "program.py").write_text(textwrap.dedent(source))
+    program = Program(str(tmp_path / "program.py"))
+    done = launch(program, processes=2, devices=1, emit=lambda *_: None, start_timeout=3)
+    assert done.status != 0
+    assert done.failure is not None
+    text = explain(done.failure, 2)
+    assert f"process {1 - bad} of 2" in text
+    assert f"waiting for process {bad}, which had not imported jax yet" in text
 
 
 ASLEEP = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import sys
 import textwrap
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture.parts import read_whole
-from shardlift.launch import STUCK_STATUS
 from shardlift.launch.job import free_port
 from tests import children
 
@@ -100,16 +98,6 @@ def test_the_processes_make_one_record(tmp_path: Path):
 
 
 @exhaustive
-def test_one_file_per_process(tmp_path: Path):
-    with job(tmp_path, STEPS, "--record", "run-{process}.json") as processes:
-        first, second = [process.finish(120) for process in processes]
-    assert files(tmp_path) == ["run-0.json", "run-1.json"]
-    assert "'" + str(tmp_path / "run-{process}.json") + "'" in ours(first)[-1]
-    assert ours(second) == []
-    assert "2 processes" in report(tmp_path, "run-{process}.json")
-
-
-@exhaustive
 def test_a_process_that_never_calls_the_step(tmp_path: Path):
     apart = """
         if me == 0:
@@ -184,21 +172,6 @@ def test_sigterm_writes_the_part_while_xla_waits(tmp_path: Path):
         whole = read_whole(tmp_path / "run.json")
     assert [process.ended for process in whole.processes] == [False, False]
     assert whole.sites[0].calls >= 6
-
-
-@exhaustive
-def test_a_process_that_waits_for_too_long_says_where_and_ends(tmp_path: Path):
-    body = STEPS + "if me: time.sleep(300)\nstep(x).block_until_ready()\n"
-    options = ("--record", "run.json", "--stuck-after", "3", "--end-when-stuck")
-    with job(tmp_path, body, *options) as processes:
-        done = [process.finish(60) for process in processes]
-    # Whoever is first takes the other along: JAX ends the processes of a job together.
-    first = next(one for one in done if one.returncode == STUCK_STATUS)
-    me = done.index(first)
-    assert f"for 3 s process {me} of 2 has not used the CPU" in first.stderr
-    text = "if me: time.sleep(300)" if me else "step(x).block_until_ready()"
-    assert re.search(rf"waits at program.py:\d+ in <module>: {re.escape(text)}", first.stderr)
-    assert (tmp_path / f"run.json.{me}").exists()
 
 
 @exhaustive

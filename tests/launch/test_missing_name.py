@@ -24,13 +24,14 @@ PROGRAMS = {
     "import flax.optim": (
         "flax.optim was removed in flax 0.6: see optax (docs/errors/flax_optim.md)"
     ),
+    "import jax.tools.colab_tpu; jax.tools.colab_tpu.setup_tpu()": (
+        "jax.tools was removed in JAX 0.10: delete it: JAX finds the TPU itself "
+        "(docs/errors/colab_tpu.md); `shardlift fix` rewrites it"
+    ),
     "import jax; jax.mask(abs)": "jax.mask was removed in JAX 0.3.16: nothing replaces it: the "
     "experiment ended",
     "import jax; jax.jit(abs, (0,))": (
         "jax.jit takes its options by keyword only since JAX 0.7: static_argnums=..."
-    ),
-    "from jax.experimental.pjit import pjit; pjit(abs, in_axis_resources=None)": (
-        "pjit has in_shardings in place of in_axis_resources since JAX 0.4.14"
     ),
 }
 # Errors that have nothing to do with removed names: the traceback says it all.

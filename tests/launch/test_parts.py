@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.cli.run import explain
-from shardlift.launch import Failure, virtual_devices
+from shardlift.launch import Failure, Program, virtual_devices
 from shardlift.launch.output_lines import Lines
 from tests import children
 
@@ -23,6 +23,12 @@ def test_examples_run(name: str):
     outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+def test_only_a_module_has_a_package():
+    """It may be an installed one, whose frames are the program's own."""
+    assert Program("pkg.train", module=True).package == "pkg"
+    assert Program("train.py").package == ""
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -99,85 +98,18 @@ def test_a_job_leaves_one_record_and_one_summary(cluster: Cluster):
 
 
 @each
-def test_a_rank_that_is_killed(cluster: Cluster):
-    done = cluster.run("""
-        train(5)
-        trained = time.time()
-        parts = ("run.json.0", "run.json.1")
-        while me == 1:
-            time.sleep(0.1)
-            if all(os.path.exists(part) and os.path.getmtime(part) > trained for part in parts):
-                os.kill(os.getpid(), signal.SIGKILL)
-        step(x).block_until_ready()
-    """)
-    assert done.returncode != 0
-    assert "ill" in done.stderr + done.stdout  # Killed, KILLED, signal 9 (Killed): the scheduler's
-    whole = read_whole(cluster.folder / "run.json")
-    assert [process.index for process in whole.processes] == [0, 1]
-    assert whole.processes[1].ended is False
-    assert whole.sites[0].calls >= 5 + 5
-    assert "the rest of process" in cluster.report()
-
-
-@each
 def test_a_rank_that_raises(cluster: Cluster):
-    done = cluster.run(
-        """
+    done = cluster.run("""
         train(5)
         if me == 1:
             raise ValueError("no more data")
-        step(x).block_until_ready()
-        """,
-        "--stuck-after",
-        "3",
-        "--end-when-stuck",
-    )
+    """)
     assert done.returncode != 0
     assert "ValueError: no more data" in done.stderr
     assert f"its part of the record is {cluster.folder}/run.json.1" in done.stderr
-    # Process 0 waits in a collective and says where, or gloo tells it that process 1 is gone.
-    waits = r"process 0 \(pid \d+\) waits at program.py:\d+ in"
-    assert re.search(rf"{waits}|[Cc]onnection (reset|closed)", done.stderr), done.stderr
     whole = read_whole(cluster.folder / "run.json")
     assert [process.index for process in whole.processes] == [0, 1]
     assert whole.sites[0].calls >= 5 + 5
-
-
-@each
-def test_a_rank_that_never_calls_the_step(cluster: Cluster):
-    done = cluster.run("if me == 0: train(5)", "--stuck-after", "3", "--end-when-stuck")
-    assert done.returncode != 0
-    # The first call compiles, which all processes do together: the guard of shardlift.pmap waits.
-    assert "has not used the CPU" in done.stderr
-    assert "because of --end-when-stuck" in done.stderr
-    whole = read_whole(cluster.folder / "run.json")
-    assert [process.index for process in whole.processes] == [0, 1]
-
-
-@each
-def test_a_full_disk_for_one_part(cluster: Cluster):
-    done = cluster.run("""
-        import json, resource
-        if me == 1:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-            if os.path.exists("run.json.1"):  # written while the processes met
-                os.remove("run.json.1")
-        train(5)
-        def calls():
-            try:
-                return sum(site["calls"] for site in json.load(open("run.json.0"))["sites"])
-            except OSError:
-                return 0
-        while me == 1 and calls() < 5:  # the scheduler may end rank 0 once this one has failed
-            time.sleep(0.1)
-    """)
-    assert done.returncode != 0
-    path = cluster.folder / "run.json"
-    assert f"shardlift: the record {path}.1 could not be written: File too large" in done.stderr
-    whole = read_whole(path)
-    assert whole.missing == (1,)
-    assert whole.sites[0].calls == 5
-    assert "process 1 of 2, which wrote no part of the record" in cluster.report()
 
 
 # One of the two functions has a wrong gradient in process 1, after; no output shows its scale.

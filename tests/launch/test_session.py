@@ -5,14 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import queue
 import threading
+from typing import Any
 
+import pytest
+
+from shardlift.launch import session as launch_session
 from shardlift.launch.session import RunOptions, RunSession
 from shardlift.recording.tape.options import TapeOptions
 
 
 def test_options_survive_json() -> None:
-    for tape in (None, TapeOptions(keep=1, tapped=3, jit=False)):
+    for tape in (None, TapeOptions(keep=1, tapped=3)):
         options = RunOptions(patch=False, record="run.json", tape=tape, seed=3)
         assert RunOptions.from_tree(json.loads(json.dumps(dataclasses.asdict(options)))) == options
 
@@ -27,6 +32,53 @@ def test_each_process_records_to_a_file_of_its_own() -> None:
     assert (second.record, second.quiet) == ("run.json.1", True)
 
 
+def session_of(observer: Any, process: int | None = None) -> RunSession:
+    """A session without its beginning, which would change this process."""
+    session = object.__new__(RunSession)
+    session.observer, session.path, session.joined = observer, "run.json", False
+    session.process = os.getpid() if process is None else process
+    session._writing, session._ended = threading.Lock(), threading.Event()
+    return session
+
+
+def test_a_forked_process_says_nothing_of_devices() -> None:
+    noted: list[int] = []
+
+    class Observer:
+        def note_devices(self) -> None:
+            noted.append(1)
+
+    session_of(Observer(), process=0).note_devices()
+    assert noted == []
+    session_of(Observer()).note_devices()
+    assert noted == [1]
+
+
+def test_the_record_is_written_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the program has called something: before that, it may still join a job."""
+    monkeypatch.setattr(launch_session, "_FIRST", 0.01)
+    written: queue.Queue[str] = queue.Queue()
+
+    class Observer:
+        calls = False
+        write = staticmethod(written.put)
+
+        def has_calls(self) -> bool:
+            return self.calls
+
+    observer = Observer()
+    session = session_of(observer)
+    writer = threading.Thread(target=session._write_repeatedly)
+    writer.start()
+    writer.join(0.1)
+    assert written.empty()
+    observer.calls = True
+    assert [written.get(timeout=60) for _ in range(2)] == ["run.json", "run.json"]
+    session._ended.set()
+    writer.join(60)
+    assert not writer.is_alive()
+
+
 def test_what_is_newer_is_written_last() -> None:
     """A thread writes the record of a job from time to time, also when the program ends."""
     began, go_on, written = threading.Event(), threading.Event(), list[str]()
@@ -39,9 +91,7 @@ def test_what_is_newer_is_written_last() -> None:
                 assert go_on.wait(60)
             written.append(text)
 
-    session = object.__new__(RunSession)  # one that begins would change this process
-    session.observer, session.path = Slow(), "run.json"  # type: ignore[assignment]
-    session.process, session._writing = os.getpid(), threading.Lock()
+    session = session_of(Slow())
     older = threading.Thread(target=session.write)
     older.start()
     assert began.wait(60)

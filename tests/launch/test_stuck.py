@@ -183,8 +183,3 @@ def test_all_wait_in_one_line():
     assert rest[-1] == "      ... and 13 more"
     assert len(rest) == 7
     assert "the job is left as it is" in last
-
-
-def test_a_process_under_a_scheduler_speaks_for_itself():
-    text = explain_stuck(StuckJob(60, 8, (state(3, OUTER),)), ended=False)
-    assert text.startswith("shardlift: for 60 s process 3 of 8 has not used the CPU\n")

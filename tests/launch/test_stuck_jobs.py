@@ -68,10 +68,10 @@ def test_a_stuck_job(tmp_path: Path):
 
 def test_options_that_do_not_go_together(tmp_path: Path):
     (tmp_path / "program.py").write_text("")
-    for after in (["--stuck-after", "0"], ["--processes", "1"]):  # the last one counts
+    for after in (["--processes", "2", "--stuck-after", "0"], ["--processes", "1"]):
         ours = children.run([*RUN, *after, "--end-when-stuck", str(tmp_path / "program.py")])
         assert ours.returncode == 2
-        assert "--end-when-stuck needs --stuck-after above 0" in ours.stderr
+        assert "--end-when-stuck needs --processes, and --stuck-after above 0" in ours.stderr
 
 
 DEADLOCK = """

@@ -27,8 +27,6 @@ def main(names):
     one(out, wanted)
     if not names or "processes" in names:
         two(out)
-    if not names or "steps" in names:
-        record_steps(out)
     errors = sorted(out.glob("*.error"))
     for error in errors:
         print(error.stem, error.read_text())
@@ -43,19 +41,6 @@ def one(out, programs):
     subprocess.run(
         [sys.executable, HERE / "together.py", out, *programs], env=env, check=True, timeout=900
     )
-
-
-def record_steps(out):
-    """What pmap makes of the steps of `steps.py`, on eight devices."""
-    env = dict(os.environ, JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
-    code = """if True:
-        import sys, jax, numpy, steps
-        arrays = {}
-        for case in steps.CASES:
-            arrays |= steps.outputs(lambda step: jax.pmap(step, axis_name="i"), *case)
-        numpy.savez_compressed(sys.argv[1], **arrays)"""
-    command = [sys.executable, "-c", code, out / "steps.npz"]
-    subprocess.run(command, env=env, cwd=HERE, check=True, timeout=900)
 
 
 def two(out):

@@ -154,11 +154,11 @@ class _afresh:  # noqa: N801
     """``legacy()`` put in anew, although a test is inside one."""
 
     def __enter__(self):
-        from shardlift._legacy import libraries
+        from shardlift._legacy import indexing
         from shardlift._legacy.patches import Patches
 
         self.patches = Patches()
-        libraries.restore(self.patches, None, patch=True)
+        indexing.restore_library_reads(self.patches, None, patch=True)
 
     def __exit__(self, *_):
         self.patches.undo()

@@ -14,7 +14,7 @@ import pytest
 
 import shardlift
 from shardlift import _compat
-from shardlift._legacy import options
+from shardlift._legacy import names, options
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 
@@ -101,7 +101,7 @@ def test_no_frame_of_ours_in_the_middle_of_a_traceback(inside):
 
 
 def test_options(inside):
-    for name, value in options.OPTIONS.items():
+    for name, value in names.OPTIONS.items():
         assert getattr(jax.config, name) == value
         jax.config.update(name, not value)
         assert getattr(jax.config, name) == (not value)

@@ -23,14 +23,10 @@ RUN = [sys.executable, "-m", "shardlift.cli", "run"]
 # The roundings on the way from inputs to results: steps times those of one. Sums over a batch,
 # features or devices count each term. Programs that are not here round nothing.
 OPERATIONS = {
-    "batch_norm": 3 * 20,
     "checkpoint": 7 * 12,
     "data_parallel": 10 * 100,
-    "evolution": 8 * 140,
     "gan_two_states": 10 * 60,
     "mcmc_chains": 40 * 3 + 60,
-    "notebook": 12 * 25 + 40,
-    "prefetch": 22,
     "replicate_unreplicate": 6 * 40,
     "rl_rollouts": 6 * 160,
 }
@@ -49,8 +45,7 @@ def together(out: Path, how: list[str], **env: str) -> children.Done:
 
 def test_there_are_as_many_as_recordings():
     recorded = {path.stem for path in (HERE / "recorded").iterdir()}
-    assert recorded == {path.stem for path in PROGRAMS} | {"processes", "steps"}
-    assert len(PROGRAMS) >= 12
+    assert recorded == {path.stem for path in PROGRAMS} | {"processes"}
 
 
 def test_they_fail_on_this_jax(tmp_path: Path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shardlift
-from shardlift.mapping import CATALOGUE, hint_for
+from shardlift.mapping.errors import catalogue, hint_for
 
 N = 8
 
@@ -217,7 +217,7 @@ def test_the_catalogue_knows_the_errors_of_the_guide():
     for name, message in MESSAGES.items():
         assert hint_for(RuntimeError(message)).name == name
     assert hint_for(RuntimeError("out of memory")) is None
-    for hint in CATALOGUE:
+    for hint in catalogue():
         assert re.compile(hint.pattern)
         assert hint.cause.endswith(".")
         assert hint.fix.endswith(".")

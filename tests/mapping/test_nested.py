@@ -137,27 +137,6 @@ def test_under_a_transformation(transform):
     agree(program, jnp.asarray(rows(2, 4)), exact=False)
 
 
-INSIDE = {
-    "jit": jax.jit,
-    "vmap": lambda f: lambda x: jax.vmap(f)(jnp.stack([x, x + 1])).sum(0),
-    "grad": lambda f: jax.grad(lambda x: f(x).sum()),
-    "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
-    "cond": lambda f: lambda x: lax.cond(x.sum() > 3, f, lambda y: y * 2, x),
-    "checkpoint": jax.checkpoint,
-}
-
-
-@pytest.mark.parametrize("transform", INSIDE)
-def test_an_inner_pmap_under_a_transformation_in_the_outer_body(transform):
-    def program(pm):
-        def outer(x):
-            return INSIDE[transform](pm(lambda y: jnp.sin(y) * lax.psum(y, "j"), "j"))(x)
-
-        return pm(outer, "i")
-
-    agree(program, rows(2, 4), exact=False)
-
-
 @pytest.mark.parametrize("jit_first", [True, False])
 def test_with_jit_disabled(jit_first):
     f = shardlift.pmap(shardlift.pmap(lambda x: lax.psum(x, ("i", "j")) + x, "j"), "i")

@@ -56,7 +56,6 @@ def run_processes(
     timeout: float = 200.0,
     args: Sequence[Any] = (),
     check: bool = True,
-    missing: Sequence[int] = (),
     initialize: dict[str, Any] | None = None,
     env: dict[str, str] | None = None,
 ) -> list[Result]:
@@ -64,20 +63,20 @@ def run_processes(
 
     ``body`` is a function, or source that defines ``main``.
     With ``check`` a process that fails, or is not done in ``timeout`` seconds, fails the test
-    with the logs of all; without it the results tell. ``missing`` are processes that are never
-    started; ``initialize`` are more keywords for ``jax.distributed.initialize``.
+    with the logs of all; without it the results tell. ``initialize`` are more keywords for
+    ``jax.distributed.initialize``.
     """
     with tempfile.TemporaryDirectory() as folder:
         job = _Job(Path(folder), processes, devices, initialize or {}, env or {})
         job.write(body, args)
         try:
-            for process in set(range(processes)) - set(missing):
+            for process in range(processes):
                 job.start(process)
             job.wait(timeout)
         finally:
             job.end()
         results = [job.result(process) for process in range(processes)]
-    bad = [r for r in results if r.status != 0 and r.process not in missing]
+    bad = [r for r in results if r.status != 0]
     if check and bad:
         raise AssertionError(_logs(results, timeout))
     return results

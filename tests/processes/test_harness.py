@@ -46,15 +46,3 @@ def test_the_time_is_bounded_and_nothing_is_left():
         assert r.status is None
         assert "in wait_for_ever" in r.output  # the stacks of both, as both were late
     assert_gone([int(r.output.split("pid")[1].split()[0]) for r in results])
-
-
-@pytest.mark.exhaustive
-def test_a_process_that_is_never_started():
-    bound = {"initialization_timeout": 2}
-    results = run_processes(
-        one_raises, devices=1, check=False, missing=(1,), initialize=bound, timeout=30
-    )
-    assert results[0].status not in (0, None)
-    assert "DEADLINE_EXCEEDED" in results[0].output
-    assert results[1].status is None
-    assert results[1].output == ""

@@ -20,7 +20,6 @@ from jax import lax
 import shardlift
 from shardlift.capture.schema import (
     HOST,
-    IN_PLACE,
     CompileReason,
     MovedBy,
     Read,
@@ -71,9 +70,7 @@ def test_a_site_is_the_line_that_calls_pmap(recorder):
         line,
         "train_step",
     )
-    assert (site.axis_name, site.axis_size, site.mesh) == ("i", N, {"i": N})
-    assert site.devices == tuple(f"cpu:{k}" for k in range(N))
-    assert (site.made, site.calls, site.looked) == (1, 1, 1)
+    assert (site.axis_name, site.axis_size, site.calls, site.looked) == ("i", N, 1, 1)
 
 
 def test_a_site_is_called_by_the_function_behind_partials(recorder):
@@ -89,8 +86,7 @@ def test_equal_lines_are_one_site(recorder):
     for _ in range(3):
         recorder.pmap(shardlift.pmap)(jnp.sin)(X)
     site = only_site(recorder)
-    assert (site.made, site.calls) == (3, 3)
-    assert site.compile_count == 1  # the program is shared, as without a recorder
+    assert (site.calls, site.compile_count) == (3, 1)  # the program is shared, as without it
 
 
 def test_calls_are_all_counted_and_the_time_adds_up(recorder):
@@ -104,8 +100,7 @@ def test_calls_are_all_counted_and_the_time_adds_up(recorder):
     assert site.calls == 2000
     assert times.call.count + times.compiling.count == 2000
     assert times.compiling.count == site.compile_count == 2  # NumPy, then arrays
-    parts = times.dispatch.total + times.moving.total + times.conversion.total
-    assert parts == pytest.approx(times.call.total)
+    assert 2 <= times.waiting.count < 1000
     assert 0 < times.call.quantile(0.5) <= times.call.quantile(0.95) <= times.call.max
 
 
@@ -165,7 +160,7 @@ def test_a_new_function_each_time_is_said(recorder):
     for _ in range(3):
         recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X)
     site = only_site(recorder)
-    assert (site.made, site.compile_count) == (3, 3)
+    assert site.compile_count == 3
     assert site.compiles[-1].reasons == (CompileReason(ReasonKind.SAME_ARGUMENTS),)
 
 
@@ -201,7 +196,6 @@ def test_inputs_moved_by_the_program(recorder):
     assert moves["z"].nbytes == moves["z"].count * N * 4  # whole to every device
     assert moves["x"].count == site.looked
     assert site.times.probes.count == 3
-    assert by_path(site.arguments)["y"].placement.devices == "cpu:0"
 
 
 def test_nothing_is_moved_that_lies_in_place(recorder):
@@ -211,7 +205,6 @@ def test_nothing_is_moved_that_lies_in_place(recorder):
         x = step(x)
     site = only_site(recorder)
     assert site.moves == ()
-    assert site.arguments[0].placement == IN_PLACE
     assert site.times.probes.count == 0
 
 
@@ -297,10 +290,10 @@ def test_outputs_of_equal_type_are_not_taken_for_each_other(recorder):
         out = step(X)
     recorder.read(out["b"], "index", 16)
     recorder.read(out["c"], "index", 4)
-    paths = {(read.path, read.others) for read in only_site(recorder).reads}
-    assert paths in (
-        {("output['a']", 1), ("output['c']", 0)},
-        {("output['b']", 0), ("output['c']", 0)},  # where JAX tells them apart
+    paths = {read.path for read in only_site(recorder).reads}
+    assert paths - {"output['a']"} in (
+        {"output['c']"},
+        {"output['b']", "output['c']"},  # where JAX tells them apart
     )
 
 
@@ -344,7 +337,6 @@ def test_under_transformations_and_nested(recorder):
     assert (inner.function, outside.function) == ("<lambda>", "pmap of <lambda>")
     assert inner.nested > 0
     assert outside.calls == 1
-    assert list(outside.mesh.values()) == [2, 4]
 
 
 def test_collectives_and_gradients_through_them(recorder):
@@ -355,14 +347,11 @@ def test_collectives_and_gradients_through_them(recorder):
     recorder.pmap(shardlift.pmap)(step, axis_name="i")(X, X)
     found = {(c.kind, c.gradient): c for c in only_site(recorder).collectives}
     assert set(found) == {("psum", False), ("psum", True), ("all_gather", False)}
-    assert found["psum", True].count == 1
     assert (
         found["psum", True]
         .lines[0]
         .endswith(f":{test_collectives_and_gradients_through_them.__code__.co_firstlineno + 2}")
     )
-    assert found["all_gather", False].nbytes == 16  # one row of four floats
-    assert found["psum", False].axes == ("i",)
 
 
 def test_a_call_that_fails_is_counted_and_raises_the_same(recorder):
@@ -428,7 +417,6 @@ def test_functions_and_arrays_are_not_kept_alive(recorder):
     out = step(X)
     for _ in range(20):
         out = step(out)
-    recorder._inspector.waiter.close()
     function, array = weakref.ref(body), weakref.ref(out)
     del body, step, out
     gc.collect()
@@ -529,16 +517,6 @@ def test_a_forked_child_writes_nothing(tmp_path, recorder):
     recorder._process_id += 1
     recorder.write(tmp_path / "run.json")
     assert not Path(tmp_path / "run.json").exists()
-
-
-def test_what_recording_took_is_measured(recorder):
-    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
-    for _ in range(20):
-        step(X)
-    overhead = recorder.capture().overhead
-    assert overhead.calls == 20
-    assert 0 < overhead.looking < overhead.seconds
-    assert 0 < overhead.annotation < 1e-3
 
 
 def test_on_what_condition_an_output_is_the_same_on_all_devices(recorder):

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from shardlift._replication.knowledge import (
+from shardlift._replication.interpreter import (
     Cause,
     MapScope,
     Varying,

@@ -32,7 +32,7 @@ const trial = {
 
 
 def trial(folder: Path, name: str, *options: str) -> dict:
-    text = page(view_of(everything(name), "run.json"), everything("after"))
+    text = page(view_of(everything(name), "run.json"))
     return try_page(text.replace("alert(1)", "window.alerted=1"), TRIAL, folder, *options)
 
 

@@ -38,8 +38,8 @@ QUIET = {
     "a large leaf that was not compared": {"arguments": (leaf(),)},
     "a large leaf that differs": {"arguments": (leaf(equal=False, compared=3),)},
     "donated and reused": {"arguments": (leaf(donated=True),)},
-    "collectives": {"collectives": (Collective("psum", ("i",), 1, 4),)},
-    "two programs": {"compiles": (Compile(0, 0, 1, (FIRST,)),) * 2, "compile_count": 2},
+    "collectives": {"collectives": (Collective("psum"),)},
+    "two programs": {"compiles": (Compile(0, 1, (FIRST,)),) * 2, "compile_count": 2},
     "a few bytes from the host": {
         "moves": (Move("x", HOST, SPLIT, 64, 4, MovedBy.PROGRAM),),
     },
@@ -51,12 +51,12 @@ QUIET = {
 }
 # Each kind of finding: the rules that its command names, and what it is found in.
 LOUD = {
-    "gradient": ("SL503", {"collectives": (Collective("psum", ("i",), 1, 4, gradient=True),)}),
+    "gradient": ("SL503", {"collectives": (Collective("psum", gradient=True),)}),
     "replicas": ("SL703", {"outputs": (leaf(axis=None, equal=False, compared=1),)}),
     "transformed": ("SL205", {"transformed": {"vmap": 2}}),
     "compiles": (
         "SL206",
-        {"compiles": (Compile(0, 0, 1, (FIRST,)),) * 3, "compile_count": 3},
+        {"compiles": (Compile(0, 1, (FIRST,)),) * 3, "compile_count": 3},
     ),
     "host inputs": ("SL3", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
@@ -153,7 +153,7 @@ def test_under_a_transformation_many_processes_need_a_decision():
     ],
 )
 def test_the_fix_follows_from_the_reason(reason, words, advice):
-    compiles = (Compile(0, 0, 1, (FIRST,)), *[Compile(k, 0, 1, (reason,)) for k in (1, 2)])
+    compiles = (Compile(0, 1, (FIRST,)), *[Compile(k, 1, (reason,)) for k in (1, 2)])
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert advice in finding.fix
     assert words in finding.what
@@ -162,7 +162,7 @@ def test_the_fix_follows_from_the_reason(reason, words, advice):
 @pytest.mark.parametrize("name", ["batch", "host_batch", "x on y", "typed", "new function"])
 def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
     reason = CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]")
-    compiles = (Compile(0, 0, 1, (FIRST,)), *[Compile(k, 0, 1, (reason,)) for k in (1, 2)])
+    compiles = (Compile(0, 1, (FIRST,)), *[Compile(k, 1, (reason,)) for k in (1, 2)])
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert "the same shape" in finding.fix
     assert finding.command == "shardlift rule SL206"
@@ -170,8 +170,8 @@ def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
 
 def test_a_second_program_is_a_finding_when_it_took_long():
     compiles = (
-        Compile(0, 0, 4, (FIRST,)),
-        Compile(1, 0, 4, (CompileReason(ReasonKind.STRUCTURE),)),
+        Compile(0, 4, (FIRST,)),
+        Compile(1, 4, (CompileReason(ReasonKind.STRUCTURE),)),
     )
     slow = Times(compiling=Distribution(count=2, total=8.0, max=4.0))
     (finding,) = findings_of(site(compiles=compiles, compile_count=2, times=slow), ONE)

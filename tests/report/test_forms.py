@@ -1,4 +1,4 @@
-"""The forms of a report: terminal, Markdown, JSON, before and after."""
+"""The forms of a report: terminal, page, JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.console import Console
 
 from shardlift.capture import files
 from shardlift.capture.schema import Capture, Times
-from shardlift.report import comparison, machine, markdown, terminal
+from shardlift.report import machine, terminal
 from shardlift.report.html import page
 from shardlift.report.numbers import total_parts
-from shardlift.report.view import overhead, view_of
+from shardlift.report.view import view_of
 from tests.capture.captures import NASTY, any_capture, distribution, everything, leaf, site
 from tests.report.test_html import ALLOWED, read
 
@@ -76,19 +76,6 @@ def test_bars_are_to_scale():
     assert cells["blue"] == pytest.approx(view.parts.waiting / total * terminal.WIDTH, abs=1)
 
 
-def test_markdown_is_a_table_and_escapes():
-    text = markdown.render(view_of(everything(NASTY), "run.json"))
-    assert "| site | calls |" in text
-    words = re.sub(r"\\.", "", text)  # without what is escaped, and without code
-    assert "<script>" in text
-    assert "<script>" not in re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", words)
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    cells = {line.replace("\\|", "").count("|") for line in rows}
-    assert cells == {10}
-    assert "**needs a decision:**" in text
-    assert " (200 ms). Take the first replica" in text  # what the finding costs
-
-
 def test_json():
     tree = json.loads(machine.render(view_of(everything(NASTY), "run.json")))
     assert (tree["schema"], tree["version"]) == ("shardlift.report", 1)
@@ -99,9 +86,7 @@ def test_json():
 
 
 def test_of_thousands_of_sites_the_most_expensive_are_shown():
-    times = [
-        Times(dispatch=distribution(1.0 / (1 + k)), call=distribution(1.0)) for k in range(250)
-    ]
+    times = [Times(call=distribution(1.0 / (1 + k))) for k in range(250)]
     sites = [site(line=k, times=times[k], unseen=("x",)) for k in range(250)]
     sites[200] = dataclasses.replace(
         sites[200], outputs=(leaf(axis=None, equal=False, compared=3),)
@@ -131,48 +116,5 @@ def test_any_capture_has_every_form(text):
     assert view.headline
     assert all(part >= 0 for part in total_parts(capture))
     printed(capture)
-    assert set(read(page(view, capture)).tags) <= ALLOWED
-    markdown.render(view)
+    assert set(read(page(view)).tags) <= ALLOWED
     json.loads(machine.render(view))
-    comparison.as_text(capture, capture)
-    comparison.as_markdown(capture, capture)
-    json.dumps(comparison.as_tree(capture, capture))
-
-
-def test_what_recording_cost_is_said():
-    assert overhead(everything()).startswith("Recording cost 46.5 µs per call, and 9.00 ms for")
-    assert "nothing" in overhead(Capture())
-
-
-# ---- before and after
-
-
-def pairs(before, after):
-    found = comparison.pairs_of(Capture(sites=before), Capture(sites=after))
-    return [(b and b.line, a and a.line) for b, a in found]
-
-
-def test_sites_are_paired_by_name_and_order():
-    assert pairs((site(),), (site(),)) == [(12, 12)]
-    assert pairs((site(),), (site(line=20),)) == [(12, 20)]
-    assert pairs((site(),), (site(file="new.py", line=3),)) == [(12, 3)]
-    assert pairs((site(), site(line=13)), (site(line=13), site(line=14))) == [(12, 13), (13, 14)]
-    one_gone = (site(), site(line=13)), (site(line=13),)
-    assert pairs(*one_gone) == [(13, 13), (12, None)]
-    two = (site(file="a.py"), site(file="b.py"))
-    assert pairs((site(file="c.py"),), two) == [(12, None), (None, 12), (None, 12)]
-    assert pairs((), ()) == []
-
-
-def test_before_and_after():
-    times = dataclasses.replace(site().times, call=distribution(*[0.001] * 10))
-    after = Capture(sites=(site(times=times), site(function="new", line=1)))
-    text = comparison.as_text(Capture(sites=(site(),)), after)
-    assert "p50                      4.00 ms     1.00 ms    0.25" in text
-    assert re.search(r"until ready +6.00 ms +6.00 ms +1.00", text)
-    assert "new (train.py:1), only after" in text
-    assert "| p50 | 4.00 ms | 1.00 ms |" in comparison.as_markdown(Capture(sites=(site(),)), after)
-    first, second = comparison.as_tree(Capture(sites=(site(),)), after)
-    assert first["before"]["p50"] == pytest.approx(4 * first["after"]["p50"], rel=0.07)
-    assert second["before"] is None
-    assert comparison.as_text(Capture(), Capture()) == "neither run has a pmap site"

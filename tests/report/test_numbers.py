@@ -29,7 +29,7 @@ from tests.capture.captures import SPLIT, distribution, everything, leaf, proces
 
 def test_the_parts_of_a_site():
     parts = parts_of(site())
-    assert parts == pytest.approx(TimeParts(waiting=0.02, dispatch=0.03, moving=0.01, conversion=0))
+    assert parts == pytest.approx(TimeParts(waiting=0.02, dispatch=0.03, moving=0.01))
     assert cost_of(site()) == pytest.approx(0.06 + 0.8)
 
 
@@ -38,7 +38,6 @@ def test_what_the_program_moves_is_taken_off_the_dispatch():
         moves=(Move("x", HOST, SPLIT, 400, 2, MovedBy.PROGRAM),),  # on 2 of 4 calls looked at
         times=Times(
             call=distribution(*[0.004] * 10),
-            dispatch=distribution(*[0.004] * 10),
             probes=distribution(0.002, 0.002, 0.002),
         ),
     )
@@ -50,7 +49,7 @@ def test_what_the_program_moves_is_taken_off_the_dispatch():
 
 def test_moving_is_never_more_than_the_call():
     probes = distribution(*[10.0] * 3)
-    times = Times(call=distribution(0.1), dispatch=distribution(0.1), probes=probes)
+    times = Times(call=distribution(0.1), probes=probes)
     moves = (Move("x", HOST, SPLIT, 4, 4, MovedBy.PROGRAM),)
     parts = parts_of(site(moves=moves, times=times))
     assert (parts.dispatch, parts.moving) == (0, pytest.approx(0.1))

@@ -103,7 +103,7 @@ def recorded(
                 axis_size=8,
                 calls=1,
                 proofs=tuple(proofs) if outputs else (Proof("output", 1, (0,)),),
-                collectives=(Collective("psum", ("batch",), 2, 8, lines=lines),),
+                collectives=(Collective("psum", lines=lines),),
                 whole_batch=trial,
             )
         )

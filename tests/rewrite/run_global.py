@@ -2,10 +2,9 @@
 
     python run_global.py FOLDER
 
-In FOLDER each program has a folder with `before/` and, in a file `ways`, how to migrate it:
-`text`, without facts; `facts`, with those of its own run. Prints one JSON object: for each program
-and way what went wrong (None if nothing did), how often the migrated program uses each helper, and
-the findings.
+In FOLDER each program has a folder with `before/`. It is migrated with the facts of its own run.
+Prints one JSON object: for each program what went wrong (None if nothing did), how often the
+migrated program uses each helper, and the findings.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from shardlift.rewrite.helpers import catalogue
 from tests.rewrite import run_programs
 from tests.rewrite.captures import dated
 
-HELPERS = ("shard_map_at_call", "spmd_map")
+HELPERS = ("shard_map_at_call", "shard_map_static", "spmd_map")
 PLAIN = "jax.shard_map"
 ROUNDING = 8  # ulps, over some steps of training
 
@@ -39,7 +38,7 @@ def recorded(folder: Path) -> tuple[Any, Capture]:
     return returned, recorder.capture()
 
 
-def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
+def migrated(root: Path, facts: Capture) -> dict[str, Any]:
     """Write the migrated program beside the original; its sites by form, and its findings."""
     before = root / "before"
     paths = [str(path) for path in sorted(before.rglob("*.py"))]
@@ -49,7 +48,7 @@ def migrated(root: Path, way: str, facts: Capture | None) -> dict[str, Any]:
     result = migrate(paths, read, os.path.exists, Goal.GLOBAL, None, captures)
     texts |= {file.path: file.after for file in result.changed}
     for path, text in texts.items():
-        target = root / way / Path(path).relative_to(before)
+        target = root / "after" / Path(path).relative_to(before)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
     said = [place.reason for file in result.files for place in file.refused]
@@ -68,21 +67,15 @@ def _count(name: str, text: str) -> int:
 
 
 def verdict(folder: Path) -> dict[str, Any]:
-    """What came of one program, both ways."""
-    found: dict[str, Any] = {}
+    """What came of one program."""
     try:
         expected, facts = recorded(folder / "before")
+        found = migrated(folder, facts)
+        with legacy():
+            got = run_programs.run(folder / "after", before=False)
+        return {**found, "wrong": run_programs.difference(expected, got, ROUNDING)}
     except Exception:
-        return {"wrong": f"before: {traceback.format_exc()[-1500:]}"}
-    for way in (folder / "ways").read_text().split():
-        try:
-            found[way] = migrated(folder, way, None if way == "text" else facts)
-            with legacy():
-                got = run_programs.run(folder / way, before=False)
-            found[way]["wrong"] = run_programs.difference(expected, got, ROUNDING)
-        except Exception:
-            found[way] = {"wrong": f"after, {way}: {traceback.format_exc()[-1500:]}"}
-    return found
+        return {"wrong": traceback.format_exc()[-1500:]}
 
 
 if __name__ == "__main__":

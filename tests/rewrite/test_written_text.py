@@ -6,10 +6,8 @@ import os
 
 import pytest
 
-from shardlift.cli.leftovers import LeftoverKind, find_leftovers
 from shardlift.cli.rewrite import by_reason
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helper_modules import formatter_width
 from tests.rewrite.test_programs import migrated
 
@@ -78,21 +76,6 @@ def test_no_module_is_imported_that_nothing_uses_any_more() -> None:
     before = "import jax\nimport jax.core\n\nx = jax.core.Jaxpr\ny = jax.jit\n"
     after = "import jax\nimport jax.extend.core\n\nx = jax.extend.core.Jaxpr\ny = jax.jit\n"
     assert migrated({"main.py": before})[0]["main.py"] == after
-
-
-def test_a_comment_with_a_device_axis_that_has_gone_is_listed() -> None:
-    text = (
-        "import jax\nimport numpy as np\n\n\ndef step(w, x):\n"
-        "    return w + jax.lax.pmean(x.sum(), 'i')\n\n\np_step = jax.pmap(step, 'i')\n\n\n"
-        "def main(data):\n    w = jax.device_put_replicated(np.ones(3), jax.local_devices())\n"
-        "    x = data.reshape(jax.local_device_count(), -1)  # (n_devices, batch)\n"
-        "    return p_step(w, x)[0]\n\n\nmain(np.ones(16))\n"
-    )
-    migration = migrated({"main.py": text}, goal=Goal.GLOBAL)[1]
-    left = find_leftovers(migration, (), (), lambda path: b"")
-    assert {one.kind for one in left} <= {LeftoverKind.SHAPE}
-    after = next(file.after for file in migration.files if file.path.endswith("main.py"))
-    assert len(left) == after.count("(n_devices,") == 1
 
 
 def test_places_of_one_reason_are_one_line() -> None:

@@ -261,7 +261,7 @@ def main():
         "        losses.append(float(metrics['loss'][0]))\n"
         "    return parallel.unreplicate(state), losses\n",
     },
-    "called by keyword": _program("""
+    "keys of the devices": _program("""
 p_step = jax.pmap(lambda state, batch, key: update(state, batch), axis_name="batch")
 
 
@@ -269,7 +269,7 @@ def main():
     state = replicate(init())
     keys = jax.random.split(jax.random.PRNGKey(0), jax.local_device_count())
     for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)), key=keys)
+        state, metrics = p_step(state, shard(data(16)), keys)
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     "static arguments": _program("""
@@ -279,10 +279,8 @@ def scaled(state, batch, times):
     return state, metrics
 
 
-p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
-
-
 def main():
+    p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
     state = replicate(init())
     for times in (1, 2):
         state, metrics = p_step(state, shard(data(16)), times)
@@ -295,20 +293,12 @@ p_scaled = jax.pmap(
 N = jax.local_device_count()
 
 
-def by_type(x):
-    if isinstance(x, jax.Array):
-        return jnp.stack([x] * N)
-    return np.stack([x] * N)
-
-
 def main():
     tree = {"int": 403, "float": 0.1, "weak": jnp.asarray(0.1), "flag": True, "own": np.int8(3)}
     narrow = shard(jnp.ones((N, 1), jnp.int8))
     stacked = [
         jax.device_put_replicated(tree, jax.local_devices()),
         jax.tree.map(lambda x: jnp.stack([x] * N), tree),
-        jax.tree.map(lambda x: np.stack([x] * N), tree),
-        jax.tree.map(by_type, tree),
     ]
     out = [p_scaled(one, narrow) for one in stacked]
     out = jax.tree.map(lambda x: x[0], out)
@@ -352,12 +342,11 @@ def main():
 }
 
 PARTLY: dict[str, tuple[str, dict[str, str]]] = {
-    "static arguments, axes of None, a shared function and a tuple": (
-        "whose callers are not all known",
+    "axes of None, and a function that is used elsewhere": (
+        "its out_axes are not the same for all outputs",
         _program("""
-def noisy(key, scale, times, rows):
-    for _ in range(times):
-        rows = rows + scale * jax.random.normal(key, rows.shape)
+def noisy(key, scale, rows):
+    rows = rows + scale * jax.random.normal(key, rows.shape)
     return {"rows": rows}, rows.sum(), jax.lax.psum(rows, "batch")
 
 
@@ -365,30 +354,20 @@ def predict(params, x):
     return {"y": x @ params["w"]}, x.sum()
 
 
-p_noisy = jax.pmap(
-    noisy, "batch", in_axes=(0, None, None, 0), out_axes=(0, 0, None), static_broadcasted_argnums=2
-)
+p_noisy = jax.pmap(noisy, "batch", in_axes=(0, None, 0), out_axes=(0, 0, None))
 p_predict = jax.pmap(predict)
-
-
-def given(n):
-    x = rng.randn(n, 2, 3).astype(np.float32)
-    return x * 0 + 2, x
 
 
 def main():
     n = jax.local_device_count()
     keys = jax.random.split(jax.random.PRNGKey(0), n)
     params = replicate(init())
-    out = []
-    for times in (1, 3):
-        out.append(p_noisy(keys, 0.5, times, given(n)[1]))
-        out.append(p_noisy(keys, 0.5, times, out[0][0]["rows"]))
-        out.append(p_predict(params, given(n)[1]))
-    x, y = given(n)
-    scaled = jax.pmap(lambda x, y: x * y)(*(x, y))
-    alone = predict(init(), given(1)[1])
-    return jax.device_get((out, scaled, alone))
+    x = rng.randn(n, 2, 3).astype(np.float32)
+    out = [p_noisy(keys, 0.5, x)]
+    out.append(p_noisy(keys, 0.5, out[0][0]["rows"]))
+    out.append(p_predict(params, x))
+    alone = predict(init(), x[0])
+    return jax.device_get((out, alone))
 """),
     ),
     "statistics of each device": (
@@ -430,34 +409,6 @@ def main():
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     ),
-    "the state is looked at": (
-        "shows its shape",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    shapes = []
-    for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)))
-        shapes.append(state["w"].shape)
-    return shapes, float(metrics["loss"][0])
-"""),
-    ),
-    "a mean of copies": (
-        "mean",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)))
-    return float(metrics["loss"].mean()), jax.device_get(unreplicate(state))
-"""),
-    ),
     "what an earlier turn of the loop left": (
         "comes from",
         _program("""
@@ -475,24 +426,6 @@ def main():
     return float(metrics["loss"][0]), np.asarray(state["w"])
 """),
     ),
-    "a function with two callers": (
-        "comes from",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def one(state):
-    return p_step(state, shard(data(16)))
-
-
-def main():
-    n = jax.local_device_count()
-    a, m = one(replicate(init()))
-    other = jax.tree_util.tree_map(lambda x: np.stack([x + i for i in range(n)]), init())
-    b, k = one(other)
-    return float(m["loss"][0]), float(k["loss"][0]), np.asarray(a["w"]), np.asarray(b["w"])
-"""),
-    ),
     "predictions that are flattened": (
         "output",
         _program("""
@@ -508,46 +441,23 @@ def main():
     return np.asarray(out.reshape((-1,) + out.shape[2:])), float(metrics["loss"][0])
 """),
     ),
-    "a batch that is used twice": (
-        "is indexed in",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    seen = 0.0
-    for _ in range(3):
-        batch = shard(data(16))
-        state, metrics = p_step(state, batch)
-        seen = seen + batch["x"][1].sum()
-    return seen, jax.device_get(unreplicate(state)), float(metrics["loss"][0])
-"""),
-    ),
-    "a state that an exception may have changed": (
-        "comes from",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    n = jax.local_device_count()
-    state = replicate(init())
-    for k in range(4):
-        try:
-            state, metrics = p_step(state, shard(data(16)))
-            state = jax.tree_util.tree_map(lambda x: np.stack([x[i] + i for i in range(n)]), state)
-            if k % 2:
-                raise ValueError(k)
-            state = replicate(init())
-        except ValueError:
-            pass
-    return np.asarray(state["w"]), float(metrics["loss"][0])
-"""),
-    ),
 }
 
 STACKED: dict[str, tuple[str, dict[str, str]]] = {
+    "keyword arguments": (
+        "it is called with keyword arguments",
+        _program("""
+p_step = jax.pmap(lambda state, batch, key: update(state, batch), axis_name="batch")
+
+
+def main():
+    state = replicate(init())
+    keys = jax.random.split(jax.random.PRNGKey(0), jax.local_device_count())
+    for _ in range(2):
+        state, metrics = p_step(state, shard(data(16)), key=keys)
+    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
+"""),
+    ),
     "some of the devices": (
         "it is given devices",
         _program("""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+
+import pytest
 
 from shardlift.source.file import File
 from shardlift.source.project import Project
@@ -20,3 +23,15 @@ def last_value(file: File) -> ast.expr:
     statement = file.index.root.body[-1]
     assert isinstance(statement, (ast.Assign, ast.Expr)), ast.dump(statement)
     return statement.value
+
+
+def table(cases: dict[Callable[..., object], dict[str, object]]) -> pytest.MarkDecorator:
+    """Parametrizes a test with a function, a text, and what the function says of it."""
+    rows = [(f, text, expected) for f, texts in cases.items() for text, expected in texts.items()]
+    ids = [f"{f.__name__}-{text}" for f, text, _ in rows]
+    return pytest.mark.parametrize(("function", "text", "expected"), rows, ids=ids)
+
+
+def shown(value: object) -> object:
+    """The text of a node; other values as they are."""
+    return ast.unparse(value) if isinstance(value, ast.AST) else value

@@ -45,14 +45,9 @@ def _move(text: str, **to: str) -> str:
     ("before", "names", "after"),
     [
         ("from a import b, c\n", "b", "from a import c\n"),
-        ("from a import b, c\n", "c", "from a import b\n"),
         ("from a import b, c, d  # why\n", "c", "from a import b, d  # why\n"),
-        ("from a import b, c, d\n", "c d", "from a import b\n"),
-        ("from a import b, c, d\n", "b d", "from a import c\n"),
         ("import b, c\n", "b", "import c\n"),
-        ("from a import (b, c)\n", "c", "from a import (b)\n"),
         ("from a import (\n    b,\n    c,\n)\n", "b", "from a import (\n    c,\n)\n"),
-        ("from a import (\n    b,\n    c,\n)\n", "c", "from a import (\n    b,\n)\n"),
         ("from a import (\n    b,  # of b\n    c,\n)\n", "b", "from a import (\n    c,\n)\n"),
         (
             "from a import (\n    b,  # of b\n    c\n)\n",
@@ -63,14 +58,10 @@ def _move(text: str, **to: str) -> str:
         ("from a import (b,\n               c)\n", "c", "from a import (b)\n"),
         ("from a import (\n    b, c,\n    d,\n)\n", "c", "from a import (\n    b,\n    d,\n)\n"),
         ("from a import b, \\\n    c\n", "c", "from a import b\n"),
-        ("from a import b, \\\n    c\n", "b", "from a import c\n"),
-        ("from a import b as x, c\n", "b", "from a import c\n"),
-        ("from a import b\nx = 1\n", "b", "x = 1\n"),
         ("from a import b  # why\nx = 1\n", "b", "x = 1\n"),
         ("x = 1\nfrom a import b", "b", "x = 1\n"),
         ("from a import b; x = 1\n", "b", "x = 1\n"),
         ("x = 1; from a import b\n", "b", "x = 1; pass\n"),
-        ("if x:\n    from a import b\n", "b", "if x:\n    pass\n"),
         ("if x: from a import b\n", "b", "if x: pass\n"),
         ("def f():\n    from a import b\n    g()\n", "b", "def f():\n    g()\n"),
         ("from a import (\r\n    b,\r\n    c,\r\n)\r\n", "b", "from a import (\r\n    c,\r\n)\r\n"),
@@ -84,10 +75,8 @@ def test_names_are_dropped(before: str, names: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "to", "after"),
     [
-        ("from a import b\n", {"b": "a.x"}, "from a import x as b\n"),
         ("from a import b, c\n", {"b": "a.x"}, "from a import x as b, c\n"),
         ("from a import b as x\n", {"b": "a.x"}, "from a import x\n"),
-        ("from a import b\n", {"b": "z.b"}, "from z import b\n"),
         ("from a import b as k  # why\n", {"b": "z.b"}, "from z import b as k  # why\n"),
         ("from a import b, c  # why\n", {"b": "z.b"}, "from a import c  # why\nfrom z import b\n"),
         (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 import pytest
 
+from shardlift.source.file import File
 from shardlift.source.outputs import (
     device_index,
     fetched_argument,
@@ -17,7 +19,7 @@ from shardlift.source.outputs import (
     returned_at,
 )
 from shardlift.source.values import Mapped
-from tests.source.files import last_value, parse
+from tests.source.files import last_value, parse, shown, table
 
 HEAD = "import equinox, jax, numpy, objax\n"
 
@@ -47,58 +49,68 @@ def test_returned_expressions(body: str, path: tuple[int | str, ...], expected: 
     assert [ast.unparse(node) for _, node in returned_at(value, path)] == expected
 
 
-def test_an_unknown_function_returns_nothing_known() -> None:
-    file = parse(f"{HEAD}jax.pmap(unknown)")
-    value = file.only(last_value(file))
-    assert isinstance(value, Mapped)
-    assert returned_at(value) == []
+def _path_of(file: File, node: ast.expr) -> object:
+    output = output_of(file, node)
+    return output.path if output is not None else None
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("f = jax.pmap(lambda x: (x, x / 2))\nf(x)", ()),
-        ("f = jax.pmap(lambda x: (x, x / 2))\nf(x)[1]", (1,)),
-        ("f = jax.pmap(lambda x: [x, x / 2])\nf(x)[1]", (1,)),
-        ("f = jax.pmap(lambda x: (x, (x, 1.0)))\nf(x)[1][0]", (1, 0)),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[0]", None),
-        ("f = jax.pmap(lambda x: (x, x))\nf(x)[5]", None),
-        ("f = jax.pmap(lambda x: (x, x))\nf(x)[i]", None),
-        ("f = jax.pmap(unknown)\nf(x)[0]", None),
-        ("f = jax.pmap(g) if n else g\nf(x)", None),
-        ("def w(f):\n    if n:\n        return jax.jit(f)\n    return jax.pmap(f)\nw(g)(x)", None),
-        ("f = jax.pmap(g, **options)\nf(x)", None),
-        ("f = objax.Parallel(g)\nf(x)", None),
-        ("@other\n@jax.pmap\ndef f(x): return x\nf(x)", None),
-        ("x = 1\nx", None),
-    ],
-)
-def test_outputs(text: str, path: tuple[int | str, ...] | None) -> None:
-    file = parse(HEAD + text)
-    output = output_of(file, last_value(file))
-    assert (output.path if output is not None else None) == path
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[0]", True),
-        ("f = jax.pmap(lambda x: x / 2, out_axes=0)\nf(x)[0]", True),
-        ("f = jax.pmap(lambda x: x / 2, out_axes=1)\nf(x)[0]", False),
-        ("f = jax.pmap(lambda x: x / 2, out_axes=axes)\nf(x)[0]", False),
-        ("f = jax.pmap(lambda x: (x, x))\nf(x)[0]", False),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:1]", True),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[0:1]", True),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:]", False),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[:n]", False),
-        ("f = jax.pmap(lambda x: x / 2)\nf(x)[True]", False),
-    ],
-)
-def test_an_integer_selects_a_device(text: str, expected: bool) -> None:
-    file = parse(HEAD + text)
-    node = last_value(file)
+def _selects_device(file: File, node: ast.expr) -> bool:
     assert isinstance(node, ast.Subscript)
-    assert (device_index(file, node) is not None) is expected
+    return device_index(file, node) is not None
+
+
+CASES: dict[Callable[..., object], dict[str, object]] = {
+    _path_of: {
+        "f = jax.pmap(lambda x: (x, x / 2))\nf(x)": (),
+        "f = jax.pmap(lambda x: (x, x / 2))\nf(x)[1]": (1,),
+        "f = jax.pmap(lambda x: [x, x / 2])\nf(x)[1]": (1,),
+        "f = jax.pmap(lambda x: (x, (x, 1.0)))\nf(x)[1][0]": (1, 0),
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[0]": None,
+        "f = jax.pmap(lambda x: (x, x))\nf(x)[5]": None,
+        "f = jax.pmap(lambda x: (x, x))\nf(x)[i]": None,
+        "f = jax.pmap(unknown)\nf(x)[0]": None,
+        "f = jax.pmap(g) if n else g\nf(x)": None,
+        "def w(f):\n    if n:\n        return jax.jit(f)\n    return jax.pmap(f)\nw(g)(x)": None,
+        "f = jax.pmap(g, **options)\nf(x)": None,
+        "f = objax.Parallel(g)\nf(x)": None,
+        "@other\n@jax.pmap\ndef f(x): return x\nf(x)": None,
+        "x = 1\nx": None,
+    },
+    _selects_device: {
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[0]": True,
+        "f = jax.pmap(lambda x: x / 2, out_axes=0)\nf(x)[0]": True,
+        "f = jax.pmap(lambda x: x / 2, out_axes=1)\nf(x)[0]": False,
+        "f = jax.pmap(lambda x: x / 2, out_axes=axes)\nf(x)[0]": False,
+        "f = jax.pmap(lambda x: (x, x))\nf(x)[0]": False,
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[:1]": True,
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[0:1]": True,
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[:]": False,
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[:n]": False,
+        "f = jax.pmap(lambda x: x / 2)\nf(x)[True]": False,
+    },
+    may_have_rows: {
+        "f = jax.pmap(g)\ny = f(x) if c else z\ny": True,
+        "f = jax.pmap(g, out_axes=0)\nf(x)": True,
+        "f = jax.pmap(g, out_axes=axes)\nf(x)": False,
+        "f = jax.pmap(g, out_axes=None)\nf(x)": False,
+        "f = jax.pmap(lambda x: (x, x))\nf(x)[1]": True,
+        "f = equinox.filter_pmap(g)\nf(x)": True,
+        "f = objax.Parallel(g)\nf(x)": False,
+        "f = jax.jit(g)\nf(x)": False,
+    },
+    fetched_argument: {
+        "jax.device_get(x)": "x",
+        "y = numpy.asarray(x)\ny": "x",
+        "numpy.sum(x)": None,
+        "jax.device_get()": None,
+    },
+}
+
+
+@table(CASES)
+def test_outputs(function: Callable[..., object], text: str, expected: object) -> None:
+    file = parse(HEAD + text)
+    assert shown(function(file, last_value(file))) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,24 +181,6 @@ def test_tuples_that_are_written_out(returned: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("f = jax.pmap(g)\ny = f(x) if c else z\ny", True),
-        ("f = jax.pmap(g, out_axes=0)\nf(x)", True),
-        ("f = jax.pmap(g, out_axes=axes)\nf(x)", False),
-        ("f = jax.pmap(g, out_axes=None)\nf(x)", False),
-        ("f = jax.pmap(lambda x: (x, x))\nf(x)[1]", True),
-        ("f = equinox.filter_pmap(g)\nf(x)", True),
-        ("f = objax.Parallel(g)\nf(x)", False),
-        ("f = jax.jit(g)\nf(x)", False),
-    ],
-)
-def test_what_may_have_rows(text: str, expected: bool) -> None:
-    file = parse(HEAD + text)
-    assert may_have_rows(file, last_value(file)) is expected
-
-
-@pytest.mark.parametrize(
     ("origin", "use", "expected"),
     [
         ("jax.pmap", "float(y[0])", True),
@@ -202,18 +196,3 @@ def test_uses_that_need_a_scalar(origin: str, use: str, expected: bool) -> None:
     file = parse(f"{HEAD}f = {origin}(g)\ny = f(x)\n{use}")
     (node,) = file.index.nodes(ast.Subscript)
     assert is_scalar(file, node, output_of(file, node.value)) is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("jax.device_get(x)", "x"),
-        ("y = numpy.asarray(x)\ny", "x"),
-        ("numpy.sum(x)", None),
-        ("jax.device_get()", None),
-    ],
-)
-def test_copies_to_the_host(text: str, expected: str | None) -> None:
-    file = parse(HEAD + text)
-    argument = fetched_argument(file, last_value(file))
-    assert (ast.unparse(argument) if argument is not None else None) == expected

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from shardlift.source.shard_maps import placed_spec, spec
-from tests.source.files import last_value, parse
+from tests.source.files import last_value, parse, shown, table
 
 HEAD = (
     "import functools, jax\nfrom jax.experimental.shard_map import shard_map as old\n"
@@ -82,34 +84,28 @@ def test_specs_of_parameters(
     assert site.spec_of(parameter) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("P()", ()),
-        ("P('i', None)", ("i", None)),
-        ("s = P('i')\ns", ("i",)),
-        ("P(*names)", None),
-        ("P(name)", None),
-        ("P('i', unreduced={'j'})", None),
-        ("None", None),
-    ],
-)
-def test_specs(text: str, expected: tuple[object, ...] | None) -> None:
-    file = parse(HEAD + text)
-    assert spec(file, last_value(file)) == expected
+CASES: dict[Callable[..., object], dict[str, object]] = {
+    spec: {
+        "P()": (),
+        "P('i', None)": ("i", None),
+        "s = P('i')\ns": ("i",),
+        "P(*names)": None,
+        "P(name)": None,
+        "P('i', unreduced={'j'})": None,
+        "None": None,
+    },
+    placed_spec: {
+        "jax.device_put(x, NamedSharding(m, P('i')))": ("i",),
+        "s = NamedSharding(m, P())\ny = jax.device_put(x, s)\ny": (),
+        "jax.device_put(x, NamedSharding(m, spec=P('i')))": None,
+        "jax.device_put(x, device)": None,
+        "jax.device_put(x)": None,
+        "NamedSharding(m, P('i'))": None,
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("jax.device_put(x, NamedSharding(m, P('i')))", ("i",)),
-        ("s = NamedSharding(m, P())\ny = jax.device_put(x, s)\ny", ()),
-        ("jax.device_put(x, NamedSharding(m, spec=P('i')))", None),
-        ("jax.device_put(x, device)", None),
-        ("jax.device_put(x)", None),
-        ("NamedSharding(m, P('i'))", None),
-    ],
-)
-def test_specs_of_placed_values(text: str, expected: tuple[object, ...] | None) -> None:
+@table(CASES)
+def test_specs(function: Callable[..., object], text: str, expected: object) -> None:
     file = parse(HEAD + text)
-    assert placed_spec(file, last_value(file)) == expected
+    assert shown(function(file, last_value(file))) == expected

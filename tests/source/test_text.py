@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 
-from shardlift.source.text import LARGEST, Source, UnreadableError, parse_source, read_source
+from shardlift.source import text as text_module
+from shardlift.source.text import (
+    LARGEST,
+    Source,
+    UnreadableError,
+    has_comment,
+    parse_source,
+    read_source,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +52,23 @@ def test_unreadable_text(text: str, message: str) -> None:
 def test_warnings_of_the_parser_are_not_shown(recwarn: pytest.WarningsRecorder) -> None:
     parse_source(Source("m.py", "x = '\\d'"))
     assert not recwarn.list
+
+
+def test_examples_run():
+    outcome = doctest.testmod(text_module)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(f(x))", False),
+        ("(f('#'))", False),
+        ("(f(x,  # rows\n))", True),
+        ("f(x,  # not closed", True),  # it may be one
+        ("'#", True),
+    ],
+)
+def test_whether_there_is_a_comment(text: str, expected: bool):
+    assert has_comment(text) is expected

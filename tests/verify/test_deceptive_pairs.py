@@ -104,6 +104,10 @@ RIGHT = {
     "a choice by the norm": steps(
         MEAN + HALF, MEAN + NORM + SIGN.format("0.125 * jnp.where(norm < 100, g, 0)")
     ),
+    "a mean of a tree": steps(
+        MEAN + HALF, MEAN.replace("grad(w, x)", "(w, grad(w, x))", 1) + "g = g[1]\n" + HALF
+    ),
+    "a mean of a block": steps(MEAN + HALF, 'g = lax.pmean(grad(w, x)[None], "i")[0]\n' + HALF),
     "psum and a division": steps(MEAN + HALF, SUM + "g = g / 8\n" + HALF),
     "psum and two factors": steps(MEAN + HALF, SUM + SIGN.format("0.015625 * g")),
     "psum of the eighth": steps(MEAN + HALF, 'g = lax.psum(grad(w, x) / 8, "i")\n' + PRINT + HALF),
@@ -136,6 +140,29 @@ RIGHT = {
         "@jax.jit\ndef mean(t): return lax.psum(t, 'i') / 8\ng = mean(grad(w, x))\n" + HALF,
     ),
 }
+
+
+# The gradient of a mean, which check_vma sums in the backward pass; the mean itself is not used.
+BACKWARD = """jax.jit(jax.shard_map(
+    lambda w, x: step(w, x[0]), mesh=Mesh(np.array(jax.devices()), ("i",)),
+    in_specs=(P(), P("i")), out_specs=P()))"""
+RIGHT["the gradient of a mean"] = Programs(
+    f"def step(w, x):\n    {MEAN}    return jnp.sign(g)\njax.pmap(step, 'i')(w, X)",
+    'def step(w, x):\n    loss = lambda w: lax.pmean(jnp.mean((x @ w) ** 2), "i")\n'
+    f"    return jnp.sign(jax.grad(loss)(w))\n{BACKWARD}(w[0], X)",
+)
+# Numbers in the first call, arrays in the others; and a name that the other program does not have.
+OWNER = """
+class Trainer:
+    def NAME(self, w, x):
+        return w - 0.1 * jnp.sign(lax.pmean(grad(w, x), "i"))
+f = MAPPED(Trainer().NAME)
+for k in range(4): w = f(w, X)
+"""
+RIGHT["a method of another name"] = Programs(
+    OWNER.replace("NAME", "step").replace("MAPPED(", 'jax.pmap(axis_name="i", fun='),
+    OWNER.replace("NAME", "_train").replace("MAPPED", "on_rows"),
+)
 
 
 # A second program of the step: of a phase, of the last batch, of a step that is made again.
@@ -206,11 +233,14 @@ jax.jit(jax.shard_map(lambda x: f(x[0, 0])[None, None], mesh=mesh,
 PMAPS = NESTED + 'jax.pmap(jax.pmap(f, "j"), "i")(Y)'
 RIGHT["nested maps and a mesh of two axes"] = Programs(PMAPS, NESTED + MESH)
 WRONG["nested maps, and the other axis of a mesh"] = Programs(
-    PMAPS, NESTED.replace('pmean(x, "j")', 'pmean(x, "i")') + MESH
+    PMAPS,
+    NESTED.replace('pmean(x, "j")', 'pmean(x, "i")') + MESH,
+    "every device has the same value, where each had its own",
 )
 WRONG["nested maps, and both axes of a mesh, under sign"] = Programs(
     PMAPS.replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, "j"))'),
     (NESTED + MESH).replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, ("i", "j")))'),
+    "the mean over the devices, where each device had its own value",
 )
 
 FUNCTIONS = """
@@ -286,6 +316,22 @@ WRONG |= {
     "metrics exchanged": returned(
         STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)", "have each other's values"
     ),
+    "metrics in a circle": returned(
+        "dict(a=loss, b=acc, c=k)",
+        "dict(a=acc, b=(loss), c=k)",
+        "output['a'] and output['b'] have each other's values",
+    ),
+    "another collective": steps(
+        'return w, lax.pmax(jnp.max(x), "i")',
+        'return w, lax.pmin(jnp.max(x), "i")',
+        cause="pmin instead of pmax: return w, lax.pmin(",
+        calls="f(w, X)",
+    ),
+    "a rate": steps(
+        MEAN + "return w - 0.1 * g",
+        MEAN + "return w - 0.3 * g",
+        cause="the update is 3.000 times too large, everywhere",
+    ),
     "an output more": returned("w, loss", "w, acc, loss"),
     "an output less": returned("w, acc, loss", "w, loss"),
     "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),
@@ -297,6 +343,7 @@ def test_wrong_pairs(pair: Programs) -> None:
     status, sites = pair.compare()
     assert status == 1
     said = " ".join(cause for site in sites for cause in site.causes)
+    assert bool(said) == bool(pair.cause), said
     assert pair.cause in said, (said, sites)
 
 

@@ -360,12 +360,13 @@ def test_values_beyond_the_bytes_that_are_kept():
 @pytest.mark.parametrize("form", [in_pmap, in_shard_map, in_global])
 def test_facts_and_values_in_one_capture(form, tmp_path):
     """As `shardlift run --record --record-inputs` writes it."""
-    recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20, 2**20, jit=False)))
+    recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20, 2**20)))
     with shardlift.legacy(patch=form is in_pmap, recorder=recorder):
         form(sgd)()
     path = tmp_path / "run.json"
     recorder.write(str(path))
     capture = facts.read(path)
-    assert capture.sites[0].times.call.count + capture.sites[0].times.compiling.count == STEPS
+    times = capture.sites[0].times  # of pmaps only
+    assert times.call.count + times.compiling.count == (STEPS if form is in_pmap else 0)
     found = one(judge(recorded(sgd), CapturedRun(capture, array_archive.load(path))))
     assert (found.verdict, found.calls) == ("identical", STEPS)

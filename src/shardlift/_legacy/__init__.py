@@ -11,10 +11,9 @@ underscore because the public function `shardlift.legacy` has its plain name.
 `sharding`         `PmapSharding` and its specs
 `attributes`       `.device_buffers`, `.device()`
 `options`          options of `jax.config`
-`indexing`         `x[i]` reads one device's row
-`keywords`         removed keywords of `jax.numpy` functions and of `ClosedJaxpr`
+`indexing`         `x[i]` reads one device's row, as do helpers of flax
+`keywords`         removed keywords, and `None` in `tree_map`
 `meanings`         names whose meaning changed: `jnp.empty`, random numbers, `addressable_data`
-`libraries`        helpers of flax
 =================  =============================================================================
 """
 
@@ -108,7 +107,6 @@ def _install(
         attributes,
         indexing,
         keywords,
-        libraries,
         meanings,
         modules,
         options,
@@ -131,7 +129,7 @@ def _install(
         return
     read = None if recorder is None else recorder.read
     indexing.fast_rows(patches, read, patch=patch)
-    libraries.restore(patches, read, patch=patch)
+    indexing.restore_library_reads(patches, read, patch=patch)
     ours: Any = functools.partial(pmap, reshard="silent") if patch else stock
     if recorder is not None:
         ours = recorder.pmap(ours)

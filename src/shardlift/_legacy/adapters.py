@@ -59,6 +59,10 @@ xla_pmap_p = jax.extend.core.Primitive("xla_pmap")
 xla_pmap_p.multiple_results = True
 
 
+class MapTracer:
+    """The tracer of a pmap that is computed eagerly (until 0.8); nothing is one."""
+
+
 not_mapped = None  # the batch dimension of an argument that is not mapped
 
 
@@ -166,6 +170,32 @@ def shuffle(key: Any, x: Any, axis: int = 0) -> jax.Array:
 def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
     """``x`` as a DLPack capsule, for another framework (until 0.7)."""
     return x.__dlpack__(stream=stream)
+
+
+# ---- numpy (until 2.0)
+
+
+def in1d(ar1: Any, ar2: Any, *args: Any, **options: Any) -> Any:
+    """``numpy.isin`` of a flat array."""
+    return np.isin(np.ravel(ar1), ar2, *args, **options)
+
+
+def issctype(rep: Any) -> bool:
+    """Is it the type, or the dtype, of a scalar?"""
+    if not isinstance(rep, (type, np.dtype)):
+        return False
+    generic = isinstance(rep, type) and issubclass(rep, np.generic)
+    return generic or np.dtype(rep).type is not np.object_
+
+
+def asfarray(a: Any, dtype: Any = np.float64) -> Any:
+    """``a`` as an array of floating point numbers."""
+    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
+
+def sort_rows(a: Any) -> Any:
+    """``numpy.msort``."""
+    return np.sort(a, axis=0)
 
 
 # ---- jax.experimental.host_callback (until 0.8)

@@ -6,9 +6,11 @@ import dis
 import functools
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, mlir
 from jax.sharding import NamedSharding
@@ -55,6 +57,11 @@ def restore(patches: Patches, uses: Uses) -> None:
         patches.set(array_type, "device", property(device))
         patches.set(array_type, "device_buffers", property(device_buffers))
         patches.set(array_type, "device_buffer", property(device_buffer))
+        methods = {"broadcast": lax.broadcast, "broadcast_in_dim": lax.broadcast_in_dim}  # 0.4.14
+        for name, method in {**methods, "split": jax.numpy.split}.items():
+            patches.set(array_type, name, method)
+        for name in ("__float__", "__int__", "__complex__"):
+            patches.set(array_type, name, _of_one_number(getattr(array_type, name), name, uses))
     # jax.ad was jax.interpreters.ad until 0.4.14; today it is a namespace with other names.
     for name, value in vars(ad).items():
         if hasattr(jax, "ad") and name[0] != "_" and not hasattr(jax.ad, name):
@@ -66,6 +73,18 @@ def restore(patches: Patches, uses: Uses) -> None:
         patches.set(effects, "add", lambda self, effect: self.add_type(type(effect)))
     patches.set(NamedSharding, "devices", property(sharding.device_grid))
     patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
+
+
+def _of_one_number(stock: Callable[[Any], Any], name: str, uses: Uses) -> Callable[[Any], Any]:
+    """``float(x)`` of an array with axes and one number, as until 0.4.25."""
+
+    def convert(array: Any) -> Any:
+        if array.ndim and array.size == 1:
+            uses.note(f"jax.Array.{name}")
+            array = array.reshape(())
+        return stock(array)
+
+    return convert
 
 
 # Devices themselves cannot be made callable: JAX (0.12) keeps weak references to callables, which a

@@ -8,6 +8,7 @@ could be combined with any other array; so it is here.
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,9 +18,11 @@ from jax import lax
 from jax.sharding import AxisType, NamedSharding
 
 from shardlift import _compat
+from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
+from shardlift.arrays.reads import is_concrete, observe_reads
 
-__all__ = ["fast_rows", "first_row", "row_buffers", "row_of_block"]
+__all__ = ["fast_rows", "restore_library_reads", "row_buffers", "row_of_block"]
 
 Read = Callable[[jax.Array, str, int], None]
 _MISSING: Any = object()
@@ -91,11 +94,6 @@ def _find_rows(sharding: NamedSharding, shape: tuple[int, ...]) -> tuple[int, ..
     return tuple(devices.index(at[k]) for k in range(shape[0]))
 
 
-def first_row(array: Any) -> Any:
-    """``array[0]``, read from its device if possible; not reported."""
-    return array[0] if row_buffers(array) is None else _row(array, 0)
-
-
 def _row(array: Any, index: int) -> Any:
     where = row_buffers(array)
     assert where is not None
@@ -114,3 +112,59 @@ def row_of_block(block: jax.Array) -> jax.Array:
 @jax.jit
 def _first(block: jax.Array) -> jax.Array:
     return lax.squeeze(block, (0,))
+
+
+# ---- helpers of libraries that read the outputs of a pmap, as before 0.8
+
+
+def restore_library_reads(patches: Patches, read: Read | None, *, patch: bool) -> None:
+    """Install them once their library is imported; call ``read`` for what they read."""
+
+    def flax(module: types.ModuleType) -> None:
+        stock = vars(module).get("unreplicate")
+        if stock is not None:
+            # flax 0.12 returns copies that are committed to the first device; x[0], as it was
+            # before, is not, and can be combined with arrays on any device.
+            first = _first_rows if patch else stock
+            patches.set(module, "unreplicate", _report_trees(first, "unreplicate", read))
+        if patch and hasattr(module, "_pmap_device_order"):
+            # Flax of 2022 asks the backend, which has no such method any more (0.12).
+            patches.set(module, "_pmap_device_order", jax.local_devices)
+
+    def flax_traces(module: types.ModuleType) -> None:
+        # Flax of 2022 compares the levels of traces, which have none since 0.4.36; newer flax
+        # does not.
+        if hasattr(module, "trace_level"):
+            patches.set(module, "trace_level", lambda main: float("-inf"))  # noqa: ARG005
+            patches.set(module, "check_trace_level", lambda base_level: None)  # noqa: ARG005
+
+    when_imported("flax.jax_utils", patches, flax)
+    if patch:
+        when_imported("flax.core.tracers", patches, flax_traces)
+    if read is not None:
+        patches.set(jax, "device_get", _report_trees(jax.device_get, "device_get", read))
+
+
+def _first_rows(tree: Any) -> Any:
+    """The first copy of each replicated leaf."""
+    return jax.tree.map(_first_of, tree)
+
+
+def _first_of(leaf: Any) -> Any:
+    if getattr(leaf, "ndim", 1) == 0:
+        return leaf
+    is_row = is_concrete(leaf) and row_buffers(leaf) is not None
+    return _row(leaf, 0) if is_row else leaf[0]  # the first is not reported as a read
+
+
+def _report_trees(
+    function: Callable[[Any], Any], how: str, read: Read | None
+) -> Callable[[Any], Any]:
+    if read is None:
+        return function
+
+    def tell(array: jax.Array, how: str, nbytes: int, _: float) -> None:
+        if row_buffers(array) is not None:
+            read(array, how, nbytes)
+
+    return observe_reads(function, how, tell)

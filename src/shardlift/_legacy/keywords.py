@@ -1,57 +1,52 @@
-"""Removed keywords, passed on as the arguments that replaced them."""
+"""Removed keywords, passed on as the arguments that replaced them; ``None`` in ``tree_map``."""
 
 from __future__ import annotations
 
 import functools
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
 from shardlift._legacy.modules import when_imported
+from shardlift._legacy.names import KEYWORDS
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 
-__all__ = ["KEYWORDS", "restore"]
-
-_METHOD = {"interpolation": "method"}  # removed in 0.8
-
-# Function -> each removed keyword, and its name now; "" is the first argument, which can be given
-# by position only.
-KEYWORDS: dict[str, dict[str, str]] = {
-    "clip": {"a": "", "a_min": "min", "a_max": "max"},  # removed in 0.10
-    "reshape": {"newshape": "shape"},  # removed in 0.4.36
-    "quantile": _METHOD,
-    "percentile": _METHOD,
-    "nanquantile": _METHOD,
-    "nanpercentile": _METHOD,
-}
+__all__ = ["restore"]
 
 
 def restore(patches: Patches, uses: Uses) -> None:
-    """Let functions of ``jax.numpy``, and ``ClosedJaxpr``, take their old keywords."""
-    for name, renamed in KEYWORDS.items():
-        wrapper = _accept_old(getattr(jax.numpy, name), renamed, f"jax.numpy.{name}", uses)
-        patches.set(jax.numpy, name, wrapper)
+    """Let functions, and ``ClosedJaxpr``, take their old keywords."""
+    for path, renamed in KEYWORDS.items():
+        module, _, name = path.rpartition(".")
+        accept = functools.partial(_accept_old, patches, uses, name, renamed)
+        when_imported(module, patches, accept)
     _restore_closed_jaxpr(patches, uses)
+    _restore_tree_map(patches, uses)
 
 
 def _accept_old(
-    function: Callable[..., Any], renamed: Mapping[str, str], name: str, uses: Uses
-) -> Callable[..., Any]:
+    patches: Patches, uses: Uses, name: str, renamed: Mapping[str, str], module: types.ModuleType
+) -> None:
+    """``renamed``: keyword -> its name now; "" is the first argument, "-" is dropped."""
+    with warnings.catch_warnings(action="ignore"):  # pjit is deprecated
+        function = getattr(module, name)
+
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         for old in renamed.keys() & options.keys():
-            uses.note(f"{name}({old}=)")
-            value = options.pop(old)
-            if renamed[old]:
-                options[renamed[old]] = value
-            else:
+            uses.note(f"{module.__name__}.{name}({old}=)")
+            value, new = options.pop(old), renamed[old]
+            if not new:
                 args = (value, *args)
+            elif new != "-":
+                options[new] = value
         return function(*args, **options)
 
-    return call
+    patches.set(module, name, call)
 
 
 def _restore_closed_jaxpr(patches: Patches, uses: Uses) -> None:
@@ -75,3 +70,47 @@ def _restore_closed_jaxpr(patches: Patches, uses: Uses) -> None:
         patches.set(kind, "__init__", __init__)
 
     when_imported("jax.extend.core", patches, change)
+
+
+def _restore_tree_map(patches: Patches, uses: Uses) -> None:
+    """``tree_map(f, None, [1])`` is ``None``: an error since 0.4.34."""
+    stock = jax.tree.map
+
+    @functools.wraps(stock)
+    def tree_map(f: Any, tree: Any, *rest: Any, is_leaf: Any = None) -> Any:
+        try:
+            return stock(f, tree, *rest, is_leaf=is_leaf)
+        except ValueError:
+            trees = _with_none_as_leaves(tree, rest, is_leaf)
+            if trees is None:
+                raise
+        uses.note("jax.tree.map(f, None, tree)")
+        leaves, structure = trees
+        return structure.unflatten(None if row[0] is None else f(*row) for row in leaves)
+
+    patches.set(jax.tree, "map", tree_map)
+    patches.set(jax.tree_util, "tree_map", tree_map)
+
+
+def _with_none_as_leaves(
+    tree: Any, rest: tuple[Any, ...], is_leaf: Callable[[Any], bool] | None
+) -> tuple[Any, Any] | None:
+    """The leaves of the trees and their structure; None if they do not differ by ``None`` only."""
+    ends = is_leaf or (lambda _: False)
+    structure: Any
+    leaves, structure = jax.tree.flatten(tree, lambda x: x is None or ends(x))
+    strict = jax.tree.structure(tree, is_leaf)
+    if all(_fits(strict, other) for other in rest):  # the error was the function's own
+        return None
+    if not all(_fits(structure, other) for other in rest):
+        return None
+    others = (structure.flatten_up_to(other) for other in rest)
+    return zip(leaves, *others, strict=True), structure
+
+
+def _fits(structure: Any, tree: Any) -> bool:
+    try:
+        structure.flatten_up_to(tree)
+    except ValueError:
+        return False
+    return True

@@ -53,22 +53,19 @@ def restore(patches: Patches, uses: Uses, written_for: Version | None) -> None:
 
 
 def _fill_with_zeros(patches: Patches, uses: Uses) -> None:
-    stock, stock_like = jax.numpy.empty, jax.numpy.empty_like
+    def replace(name: str, zeros: Callable[..., jax.Array]) -> None:
+        @functools.wraps(getattr(jax.numpy, name))
+        def filled(*args: Any, **options: Any) -> jax.Array:
+            if _is_program():
+                uses.note(f"jax.numpy.{name}")
+            # The first argument of zeros_like has another name.
+            first = [options.pop("prototype")] if "prototype" in options else []
+            return zeros(*first, *args, **options)
 
-    @functools.wraps(stock)
-    def empty(*args: Any, **options: Any) -> jax.Array:
-        if _is_program():
-            uses.note("jax.numpy.empty")
-        return jax.numpy.zeros(*args, **options)
+        patches.set(jax.numpy, name, filled)
 
-    @functools.wraps(stock_like)
-    def empty_like(prototype: Any, *args: Any, **options: Any) -> jax.Array:
-        if _is_program():
-            uses.note("jax.numpy.empty_like")
-        return jax.numpy.zeros_like(prototype, *args, **options)
-
-    patches.set(jax.numpy, "empty", empty)
-    patches.set(jax.numpy, "empty_like", empty_like)
+    replace("empty", jax.numpy.zeros)
+    replace("empty_like", jax.numpy.zeros_like)
 
 
 def _restore_gather(
@@ -158,30 +155,29 @@ def _noting_old_numbers(name: str, uses: Uses) -> Callable[..., Any]:
 
 def _restore_auto_axes(patches: Patches, uses: Uses) -> None:
     """``jax.make_mesh`` makes Auto axes for the program: since 0.9 they are Explicit by default."""
-    stock = jax.make_mesh
-
-    @functools.wraps(stock)
-    def make_mesh(*args: Any, **options: Any) -> Any:
-        if not _has_axis_types(args, options) and _is_program():
-            uses.note("jax.make_mesh")
-            options["axis_types"] = _auto_axes(args, options)
-        return stock(*args, **options)
-
-    patches.set(jax, "make_mesh", make_mesh)
+    patches.set(jax, "make_mesh", _with_auto_axes(jax.make_mesh, "jax.make_mesh", uses))
 
 
 def _restore_auto_abstract_axes(patches: Patches, uses: Uses) -> None:
     """``AbstractMesh`` has Auto axes for the program: Explicit ones are the default since 0.12."""
     stock = AbstractMesh.__new__
+    make = _with_auto_axes(stock, "jax.sharding.AbstractMesh", uses, first=1)
+    patches.set(AbstractMesh, "__new__", staticmethod(make))
+
+
+def _with_auto_axes(
+    stock: Callable[..., Any], name: str, uses: Uses, first: int = 0
+) -> Callable[..., Any]:
+    """``stock``, whose arguments of a mesh begin with the ``first``."""
 
     @functools.wraps(stock)
-    def make(cls: type[AbstractMesh], *args: Any, **options: Any) -> Any:
-        if not _has_axis_types(args, options) and _is_program():
-            uses.note("jax.sharding.AbstractMesh")
-            options["axis_types"] = _auto_axes(args, options)
-        return stock(cls, *args, **options)
+    def make(*args: Any, **options: Any) -> Any:
+        if not _has_axis_types(args[first:], options) and _is_program():
+            uses.note(name)
+            options["axis_types"] = _auto_axes(args[first:], options)
+        return stock(*args, **options)
 
-    patches.set(AbstractMesh, "__new__", staticmethod(make))
+    return make
 
 
 def _has_axis_types(args: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -8,7 +8,6 @@ set, before a program asks for it.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.abc
 import importlib.machinery
 import sys
@@ -58,6 +57,7 @@ def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
         hook = AfterEachImport(package, extend)
         hook.install()
         patches.on_undo(hook.remove)
+    extend(sys.modules["numpy"])  # JAX has imported it
     modules = _FormerModules(uses)
     sys.meta_path.append(modules)
     patches.on_undo(modules.remove)
@@ -162,7 +162,7 @@ class _Finder:
         value = names.resolve(path) if isinstance(path, str) else path
         ours = isinstance(path, str) and path.startswith("shardlift.")
         if ours and isinstance(value, types.FunctionType):
-            return _count_calls(value, self.uses.counter(f"{self.module}.{name}"))
+            return self.uses.count_calls(value, f"{self.module}.{name}")
         return value
 
     def _elsewhere(self, name: str) -> Any:
@@ -200,13 +200,3 @@ class _Finder:
         if self.own is not None:
             return self.own(name)
         raise AttributeError(f"module {self.module!r} has no attribute {name!r}")
-
-
-def _count_calls(function: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        note()
-        return function(*args, **kwargs)
-
-    counted.__counts_calls__ = True  # type: ignore[attr-defined]
-    return counted

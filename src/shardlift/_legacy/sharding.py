@@ -1,4 +1,4 @@
-"""``PmapSharding``, its specs, and the arrays that had it.
+"""``PmapSharding``, its specs, and the arrays that had it; ``PositionalSharding``.
 
 A pmap's outputs have a ``NamedSharding`` now: one row per device, along the one axis of a mesh.
 ``isinstance(x.sharding, PmapSharding)`` recognises it, and constructing a ``PmapSharding`` returns
@@ -7,10 +7,8 @@ one, so that ``jax.device_put`` and ``jax.jit`` accept it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import jax
@@ -23,6 +21,7 @@ __all__ = [
     "Chunked",
     "NoSharding",
     "PmapSharding",
+    "PositionalSharding",
     "Replicated",
     "ShardedAxis",
     "ShardedDeviceArray",
@@ -31,7 +30,6 @@ __all__ = [
     "device_grid",
     "make_sharded_device_array",
     "sharding_spec",
-    "spec_to_indices",
 ]
 
 # ---- the spec of each axis of an array, and of the devices
@@ -41,22 +39,16 @@ __all__ = [
 class NoSharding:
     """The axis is whole on every device."""
 
-    def __repr__(self) -> str:
-        return "NoSharding()"
 
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class Chunked:
-    """The axis is cut into chunks."""
+    """The axis is cut into chunks: into so many, or by several axes of the devices."""
 
-    chunks: tuple[int, ...]
+    chunks: Any
 
-    def __init__(self, chunks: int | Sequence[int]) -> None:
-        counts = (chunks,) if isinstance(chunks, int) else tuple(chunks)
+    def __post_init__(self) -> None:
+        counts = (self.chunks,) if isinstance(self.chunks, int) else tuple(self.chunks)
         object.__setattr__(self, "chunks", counts)
-
-    def __repr__(self) -> str:
-        return f"Chunked({','.join(map(str, self.chunks))})"
 
 
 @dataclass(frozen=True)
@@ -65,18 +57,12 @@ class Unstacked:
 
     size: int
 
-    def __repr__(self) -> str:
-        return f"Unstacked({self.size})"
-
 
 @dataclass(frozen=True)
 class ShardedAxis:
     """An axis of the devices, along the n-th cut."""
 
     axis: int
-
-    def __repr__(self) -> str:
-        return f"ShardedAxis(axis={self.axis})"
 
 
 @dataclass(frozen=True)
@@ -85,64 +71,27 @@ class Replicated:
 
     replicas: int
 
-    def __repr__(self) -> str:
-        return f"Replicated(replicas={self.replicas})"
 
-
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class ShardingSpec:
     """How an array is cut, and the axis of the devices for each cut."""
 
-    sharding: tuple[Any, ...]
-    mesh_mapping: tuple[Any, ...]
+    sharding: Sequence[Any]
+    mesh_mapping: Sequence[Any]
 
-    def __init__(self, sharding: Sequence[Any], mesh_mapping: Sequence[Any]) -> None:
-        object.__setattr__(self, "sharding", tuple(sharding))
-        object.__setattr__(self, "mesh_mapping", tuple(mesh_mapping))
-
-    def __repr__(self) -> str:
-        return f"ShardingSpec({self.sharding}, {self.mesh_mapping})"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sharding", tuple(self.sharding))
+        object.__setattr__(self, "mesh_mapping", tuple(self.mesh_mapping))
 
     def cuts(self) -> list[int]:
         """The number of parts of each cut, in the order of the array's axes."""
         return [count for entry in self.sharding for count in _parts(entry)]
 
-    def indices(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """The part of an array of ``shape`` on each device, in the shape of the devices."""
-        cut = np.empty(math.prod(self.cuts()), object)
-        parts = [_slices(entry, size) for entry, size in zip(self.sharding, shape, strict=True)]
-        for k, index in enumerate(product(*parts)):
-            cut[k] = index
-        copies = [a.replicas for a in self.mesh_mapping if isinstance(a, Replicated)]
-        copy = iter(range(len(copies)))
-        order = [
-            next(copy) if isinstance(a, Replicated) else len(copies) + a.axis
-            for a in self.mesh_mapping
-        ]
-        cut = cut.reshape(self.cuts())
-        return np.broadcast_to(cut, (*copies, *cut.shape)).transpose(order)
 
-
-def _parts(entry: Any) -> tuple[int, ...]:
+def _parts(entry: Any) -> Sequence[int]:
     if isinstance(entry, Chunked):
-        return entry.chunks
+        return tuple(entry.chunks)
     return (entry.size,) if isinstance(entry, Unstacked) else ()
-
-
-def _slices(entry: Any, size: int) -> list[Any]:
-    if isinstance(entry, NoSharding):
-        return [slice(None)]
-    if isinstance(entry, Unstacked):
-        return list(range(size))
-    step, rest = divmod(size, math.prod(entry.chunks))
-    if rest:
-        raise ValueError(f"an axis of {size} cannot be cut into {math.prod(entry.chunks)} chunks")
-    return [slice(at, at + step) for at in range(0, size, step)]
-
-
-def spec_to_indices(shape: Sequence[int], spec: ShardingSpec) -> tuple[Any, ...]:
-    """The part of an array of ``shape`` on each device, as a flat tuple."""
-    return tuple(spec.indices(shape).flat)
 
 
 def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
@@ -150,7 +99,8 @@ def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedS
     cuts = spec.cuts()
     sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
     axes = [f"devices{k}" if len(sizes) > 1 else "devices" for k in range(len(sizes))]
-    of_cut = {a.axis: n for a, n in zip(spec.mesh_mapping, axes, strict=True) if _is_cut(a)}
+    pairs = zip(spec.mesh_mapping, axes, strict=True)
+    of_cut = {entry.axis: name for entry, name in pairs if isinstance(entry, ShardedAxis)}
     entries: list[Any] = []
     done = 0
     for entry in spec.sharding:
@@ -159,10 +109,6 @@ def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedS
         done += len(names)
     mesh = Mesh(np.asarray(devices).reshape(sizes), axes)
     return NamedSharding(mesh, PartitionSpec(*entries))
-
-
-def _is_cut(assignment: Any) -> bool:
-    return isinstance(assignment, ShardedAxis)
 
 
 # ---- the sharding
@@ -259,3 +205,65 @@ def make_sharded_device_array(
     shape = sharding.shard_shape(aval.shape)
     blocks = [b if b.shape == shape else jax.numpy.reshape(b, shape) for b in device_buffers]
     return jax.make_array_from_single_device_arrays(aval.shape, sharding, blocks)
+
+
+class PositionalSharding(NamedSharding):
+    """Devices in the shape of the cuts of an array, and one axis of copies (until 0.7).
+
+    >>> import jax
+    >>> PositionalSharding(jax.devices()).replicate().shape
+    (1,)
+    """
+
+    def __init__(self, devices: Any, *, memory_kind: str | None = None) -> None:
+        """``devices``: an array of devices, one a block of the array."""
+        grid = np.asarray(devices)
+        self._lay_out(grid.reshape(*grid.shape, 1), memory_kind)
+
+    def _lay_out(self, grid: np.ndarray[Any, Any], memory_kind: str | None) -> None:
+        axes = [f"axis{k}" for k in range(grid.ndim - 1)]
+        cuts = [axis if size > 1 else None for axis, size in zip(axes, grid.shape, strict=False)]
+        mesh = Mesh(grid, (*axes, "copies"))
+        super().__init__(mesh, PartitionSpec(*cuts), memory_kind=memory_kind)
+        self._grid = grid
+
+    @classmethod
+    def _of(cls, grid: np.ndarray[Any, Any], memory_kind: str | None) -> PositionalSharding:
+        sharding = cls.__new__(cls)
+        sharding._lay_out(grid, memory_kind)
+        return sharding
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of blocks along each axis."""
+        return self._grid.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def T(self) -> PositionalSharding:  # noqa: N802
+        """With the axes in reverse order."""
+        return self.transpose()
+
+    def transpose(self, *axes: int) -> PositionalSharding:
+        """With the axes in another order."""
+        order = axes or tuple(range(self.ndim))[::-1]
+        return self._of(self._grid.transpose(*order, self.ndim), self.memory_kind)
+
+    def reshape(self, *shape: Any) -> PositionalSharding:
+        """With the blocks along other axes."""
+        sizes: Any = shape[0] if len(shape) == 1 and np.iterable(shape[0]) else shape
+        return self._of(self._grid.reshape(*sizes, self._grid.shape[-1]), self.memory_kind)
+
+    def replicate(self, axis: int | None = None, keepdims: bool = True) -> PositionalSharding:
+        """With whole copies instead of blocks along an axis, or along all."""
+        kept = () if axis is None else [k for k in range(self.ndim) if k != axis % self.ndim]
+        gone = [k for k in range(self.ndim) if k not in kept]
+        copies = self._grid.transpose(*kept, *gone, self.ndim)
+        sizes = [
+            self.shape[k] if k in kept else 1 for k in range(self.ndim) if keepdims or k in kept
+        ]
+        return self._of(copies.reshape(*sizes, -1), self.memory_kind)

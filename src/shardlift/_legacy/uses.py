@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -50,3 +51,14 @@ class Uses(Counter[str]):
     def counter(self, name: str) -> Callable[[], None]:
         """A function that notes one more use of ``name``."""
         return lambda: self.note(name)
+
+    def count_calls(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """``function``, with a use of ``name`` noted at each call."""
+
+        @functools.wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.note(name)
+            return function(*args, **kwargs)
+
+        counted.__counts_calls__ = True  # type: ignore[attr-defined]
+        return counted

@@ -11,8 +11,17 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from shardlift._compat import collective_axes
-from shardlift._replication.interpreter import Interpreter, Rule, opaque
-from shardlift._replication.knowledge import Cause, MapScope, Value, all_of, used, varying
+from shardlift._replication.interpreter import (
+    Cause,
+    Interpreter,
+    MapScope,
+    Rule,
+    Value,
+    all_of,
+    opaque,
+    used,
+    varying,
+)
 from shardlift._replication.partition import Classes, Groups, coordinates, groups_of, partition
 
 # The result on a device, as a value to compare: from the classes of the inputs of its group, from a

@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardlift import _compat
-from shardlift._replication.interpreter import Interpreter, Rule, opaque
-from shardlift._replication.knowledge import (
+from shardlift._replication.interpreter import (
     Cause,
+    Interpreter,
     MapScope,
+    Rule,
     Value,
     Varying,
     all_of,
     both,
+    opaque,
     same_devices,
     used,
     varying,

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import itertools
+import re
+import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import jax
+import numpy as np
 
 from shardlift import _compat
 from shardlift._replication import collectives, control_flow
 from shardlift._replication.equal_arguments import equal_leaves
-from shardlift._replication.interpreter import Interpreter
-from shardlift._replication.knowledge import Cause, MapScope, Value, Varying
+from shardlift._replication.interpreter import (
+    Cause,
+    Interpreter,
+    MapScope,
+    Value,
+    Varying,
+)
 from shardlift._replication.mapped_program import (
     Computed,
     Map,
@@ -25,13 +35,14 @@ from shardlift._replication.mapped_program import (
 )
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
 from shardlift._replication.partition import Space, along, members
-from shardlift._replication.program_agreement import find_difference
 from shardlift.arrays.paths import leaf_paths
+from shardlift.mapping.divergence import TIMEOUT_VARIABLE, timeout
 from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.registry import site_behind
 from shardlift.mapping.site import MappedFunction
 
 RULES = {**collectives.RULES, **control_flow.RULES}
+_comparisons = itertools.count()
 
 
 def replication(
@@ -208,3 +219,40 @@ def _equation(eqn: Any) -> Equation | None:
     if line is None and eqn.primitive.name == "broadcast_in_dim":
         return None
     return Equation(eqn.primitive.name, None if line is None else SourceLine(*line))
+
+
+# ---- the programs of the processes of a job
+
+
+def find_difference(jaxpr: Any) -> str:
+    """Why other processes may run another program; empty if they run the same, or for one process.
+
+    A process may put a number of its own into its program, ``jax.process_index()`` for example. A
+    jaxpr has it as a constant, which looks the same on all devices. Waits for the other processes.
+    """
+    client, seconds = _compat.coordination(), timeout()
+    if client is None or seconds <= 0 or jax.process_count() == 1:
+        return ""
+    here, mine = f"shardlift/replication/{next(_comparisons)}", _digest(jaxpr)
+    client.key_value_set(f"{here}/{jax.process_index()}", mine, allow_overwrite=True)
+    deadline = time.monotonic() + seconds
+    for process in range(jax.process_count()):
+        left = max(1, int(1000 * (deadline - time.monotonic())))
+        try:
+            theirs = client.blocking_key_value_get(f"{here}/{process}", left)
+        except jax.errors.JaxRuntimeError:
+            waited = f"within {seconds:g} s ({TIMEOUT_VARIABLE})"
+            return f"was not compared with process {process}, which did not call it {waited}"
+        if theirs != mine:
+            return f"is computed by another program on process {process}"
+    return ""
+
+
+def _digest(jaxpr: Any) -> str:
+    """Digest of the jaxpr's text (addresses removed) and of its constants."""
+    text = re.sub(r"\b0x[0-9a-f]{6,}", "0x", str(jaxpr))
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for const in jaxpr.consts:
+        if not isinstance(const, jax.Array) or const.is_fully_addressable:
+            digest.update(np.asarray(const).tobytes())
+    return digest.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 
 import jax
@@ -32,13 +31,11 @@ def barrier(name: str, timeout: float = 300.0) -> None:
     if jax.process_count() == 1:
         return
     client = _compat.coordination()
-    if client is None:
-        _wait_without_service(name, timeout)
-    else:
-        _wait_with_service(client, name, timeout)
+    if client is None:  # the public way: a collective over all devices, without a timeout
+        from jax.experimental import multihost_utils
 
-
-def _wait_with_service(client: _compat.Coordination, name: str, timeout: float) -> None:
+        multihost_utils.sync_global_devices(name)
+        return
     turn = _turns[name]
     _turns[name] += 1
     key = f"shardlift/barrier/{name}/{turn}"
@@ -72,27 +69,3 @@ def list_processes(processes: list[int]) -> str:
     """Processes as text, for a message."""
     noun = "process" if len(processes) == 1 else "processes"
     return f"{noun} {', '.join(map(str, processes))}"
-
-
-def _wait_without_service(name: str, timeout: float) -> None:
-    """The public way: a collective over all devices, which does not know who is missing."""
-    from jax.experimental import multihost_utils
-
-    errors: list[BaseException] = []
-
-    def sync() -> None:
-        try:
-            multihost_utils.sync_global_devices(name)
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=sync, daemon=True)
-    thread.start()
-    thread.join(timeout)
-    if thread.is_alive():
-        raise TimeoutError(
-            f"barrier {name!r}: after {timeout} s, not all {jax.process_count()} processes "
-            f"arrived; this JAX does not say which. This is process {jax.process_index()}."
-        )
-    if errors:
-        raise RuntimeError(f"barrier {name!r} broke: {errors[0]}") from errors[0]

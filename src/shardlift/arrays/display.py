@@ -8,7 +8,6 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from shardlift._html_table import html_table
 from shardlift.arrays.paths import leaf_paths
 from shardlift.arrays.replicas import device_name, differing, host_bits
 
@@ -32,24 +31,9 @@ def show(tree: Any) -> str:
     leaf   type            spec          bytes/device  copies  replicas
     ['w']  float32[1,2,2]  P('devices')            16       1  -
     """
-    return Shown([_row(path, leaf) for path, leaf in leaf_paths(tree)])
-
-
-class Shown(str):
-    """The lines of `show`; a notebook shows a table."""
-
-    rows: list[tuple[str, ...]]
-
-    def __new__(cls, rows: list[tuple[str, ...]]) -> Shown:
-        """Align the cells in columns."""
-        whole = [_HEADER, *rows]
-        widths = [max(len(row[n]) for row in whole) for n in range(len(_HEADER))]
-        self = super().__new__(cls, "\n".join(_line(row, widths) for row in whole))
-        self.rows = rows
-        return self
-
-    def _repr_html_(self) -> str:
-        return html_table(_HEADER, self.rows)
+    rows = [_HEADER, *(_row(path, leaf) for path, leaf in leaf_paths(tree))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(_line(row, widths) for row in rows)
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from shardlift.capture.schema import BUCKETS, HIGHEST, LOWEST, PER_OCTAVE, Distribution
+from shardlift.capture.schema import BUCKETS, LOWEST, PER_OCTAVE, Distribution
 
 
 class Histogram:
@@ -23,10 +22,7 @@ class Histogram:
 
     def add(self, seconds: float) -> None:
         """Add one time."""
-        self.count += 1
-        self.total += seconds
-        self.max = max(self.max, seconds)
-        self._count(bucket_of(seconds), 1)
+        self.add_all([seconds])
 
     def add_all(self, seconds: Sequence[float]) -> None:
         """Add many times at once, at a tenth of a microsecond each."""
@@ -49,20 +45,6 @@ class Histogram:
         return Distribution(
             self.count, self.total, self.max, tuple(sorted(self.buckets.copy().items()))
         )
-
-
-def bucket_of(seconds: float) -> int:
-    """The bucket of a time; `schema.middle` goes back.
-
-    >>> bucket_of(1.0), bucket_of(2.0), bucket_of(0.0)
-    (480, 496, 0)
-    """
-    mantissa, exponent = math.frexp(seconds)
-    if seconds < 2.0**LOWEST:
-        return 0
-    if exponent > HIGHEST + 1:
-        return BUCKETS - 1
-    return PER_OCTAVE * (exponent - 2 - LOWEST) + int(2 * PER_OCTAVE * mantissa)
 
 
 def added(distributions: Iterable[Distribution]) -> Distribution:

@@ -11,7 +11,6 @@ from shardlift.capture.histogram import added
 from shardlift.capture.schema import (
     Capture,
     LeafFacts,
-    Overhead,
     Process,
     Proof,
     SiteFacts,
@@ -43,7 +42,6 @@ def merge(captures: Iterable[Capture]) -> Capture:
         processes=tuple(sorted((p for part in parts for p in part.processes), key=_index)),
         sites=tuple(_site(group) for group in sites.values()),
         used=_sum(part.used for part in parts),
-        overhead=_overhead([part.overhead for part in parts]),
         unseen=_all(part.unseen for part in parts),
         sources=_same([part.sources for part in parts]),
     )
@@ -91,8 +89,8 @@ def _conditions(proofs: Sequence[Proof]) -> list[object]:
 
 
 _MOVE_KEY = ("path", "source", "target", "by")
-_READ_KEY = ("path", "others", "how", "file", "line")
-_ADDED = ("made", "calls", "failed", "nested", "looked")
+_READ_KEY = ("path", "how", "file", "line")
+_ADDED = ("calls", "failed", "nested", "looked")
 
 
 def _times(times: Sequence[Times]) -> Times:
@@ -136,15 +134,6 @@ def _merge_groups(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
             part = dataclasses.replace(part, **sums)  # type: ignore[type-var]
         merged[key] = part
     return tuple(merged.values())
-
-
-def _overhead(parts: Sequence[Overhead]) -> Overhead:
-    return Overhead(
-        sum(part.calls for part in parts),
-        sum(part.seconds for part in parts),
-        sum(part.looking for part in parts),
-        max(part.annotation for part in parts),
-    )
 
 
 def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The parts of a capture: each process of a job writes its own, beside the file of the whole.
 
-A part is a capture itself, ``FILE.3`` for process 3, or whatever ``{process}`` in FILE makes of
-it. Parts are merged into one capture when the job ends, and whenever FILE is read.
+A part is a capture itself, ``FILE.3`` for process 3. Parts are merged into one capture when the
+job ends, and whenever FILE is read.
 """
 
 from __future__ import annotations
@@ -15,40 +15,24 @@ from dataclasses import replace
 from shardlift.capture.files import CaptureError, read, write
 from shardlift.capture.schema import Capture
 
-__all__ = ["PLACEHOLDER", "find_parts", "merge_parts", "part_path", "read_processes", "read_whole"]
-
-PLACEHOLDER = "{process}"
+__all__ = ["find_parts", "merge_parts", "part_path", "read_processes", "read_whole"]
 
 
 def part_path(record: str, process: int) -> str:
-    """The file of one process.
-
-    >>> part_path("run.json", 3), part_path("run-{process}.json", 3)
-    ('run.json.3', 'run-3.json')
-    """
-    pattern = record if PLACEHOLDER in record else f"{record}.{PLACEHOLDER}"
-    return pattern.replace(PLACEHOLDER, str(process))
+    """The file of one process."""
+    return f"{record}.{process}"
 
 
 def find_parts(record: str) -> dict[int, str]:
     """The parts that are there, by process."""
     folder, name = os.path.split(record)
-    if PLACEHOLDER in folder:
-        raise CaptureError(f"{record}: {PLACEHOLDER} can be in the name of the file only")
-    before, *after = (name if PLACEHOLDER in name else f"{name}.{PLACEHOLDER}").split(PLACEHOLDER)
-    # The number again where the placeholder is there more than once.
-    again = "".join(rf"\1{re.escape(text)}" for text in after[1:])
-    pattern = re.compile(rf"{re.escape(before)}(0|[1-9]\d*){re.escape(after[0])}{again}")
     try:
         names = os.listdir(folder or ".")
     except OSError:
         return {}
-    matches = [match for name in names if (match := pattern.fullmatch(name))]
-    return {int(match[1]): os.path.join(folder, match[0]) for match in sorted(matches, key=_number)}
-
-
-def _number(match: re.Match[str]) -> int:
-    return int(match[1])
+    pattern = re.compile(rf"{re.escape(name)}\.(0|[1-9]\d*)")
+    processes = sorted(int(match[1]) for text in names if (match := pattern.fullmatch(text)))
+    return {process: part_path(record, process) for process in processes}
 
 
 def read_whole(record: str | os.PathLike[str]) -> Capture:
@@ -96,11 +80,11 @@ def merge_parts(record: str, *, running: bool = False) -> Capture:
     """Merge the parts into ``record``, remove them, and return the whole.
 
     With ``running``, processes that have not ended may write their parts again: these are left
-    beside the file. With a placeholder in its name all parts are left, and nothing is written.
+    beside the file.
     """
     parts, _ = _read_parts(record)
     final = {k: part for k, part in parts.items() if not running or _has_ended(part)}
-    if final and PLACEHOLDER not in record:
+    if final:
         write(_join(record, _merged_before(record), final), record)
         for process in final:
             with contextlib.suppress(OSError):

@@ -72,7 +72,6 @@ class Process:
 class PlacementKind(StrEnum):
     """How an array is placed on devices."""
 
-    IN_PLACE = "in place"  # where the site wants it
     HOST = "host"
     ONE_DEVICE = "one device"
     REPLICATED = "replicated"  # whole on each of several devices
@@ -99,7 +98,7 @@ class Placement:
         return self.devices or self.kind.value
 
 
-IN_PLACE, HOST = Placement(PlacementKind.IN_PLACE), Placement(PlacementKind.HOST)
+HOST = Placement(PlacementKind.HOST)
 
 
 @dataclass(frozen=True)
@@ -111,8 +110,6 @@ class LeafFacts:
     shape: tuple[int, ...]
     nbytes: int
     axis: int | None
-    spec: str
-    placement: Placement
     donated: bool = False
     kept: int = 0
     compared: int = 0
@@ -162,10 +159,8 @@ class Compile:
     """One compilation of a program."""
 
     call: int
-    at: float
     seconds: float
     reasons: tuple[CompileReason, ...]
-    reasons_left_out: int = 0
 
 
 class MovedBy(StrEnum):
@@ -206,18 +201,13 @@ class Read:
     count: int
     nbytes: int
     seconds: float = 0.0
-    others: int = 0  # other outputs of the same type, which it may have been instead
 
 
 @dataclass(frozen=True)
 class Collective:
-    """A kind of collective in the program of one call, on one device."""
+    """A kind of collective in the program of a call."""
 
     kind: str
-    axes: tuple[str, ...]
-    count: int
-    nbytes: int
-    exact: bool = True
     gradient: bool = False
     lines: tuple[str, ...] = ()
 
@@ -261,9 +251,7 @@ class Times:
     """How the time of the calls was spent, on the thread that made them."""
 
     call: Distribution = field(default_factory=Distribution)
-    dispatch: Distribution = field(default_factory=Distribution)
     moving: Distribution = field(default_factory=Distribution)
-    conversion: Distribution = field(default_factory=Distribution)
     compiling: Distribution = field(default_factory=Distribution)
     probes: Distribution = field(default_factory=Distribution)
     waiting: Distribution = field(default_factory=Distribution)
@@ -360,10 +348,7 @@ class SiteFacts:
     function: str
     axis_name: str = ""
     axis_size: int = 0
-    mesh: dict[str, int] = field(default_factory=dict)
-    devices: tuple[str, ...] = ()
     processes: tuple[int, ...] = (0,)
-    made: int = 1
     calls: int = 0
     failed: int = 0
     nested: int = 0
@@ -393,16 +378,6 @@ class SiteFacts:
 
 
 @dataclass(frozen=True)
-class Overhead:
-    """The time that recording itself took."""
-
-    calls: int = 0
-    seconds: float = 0.0
-    looking: float = 0.0
-    annotation: float = 0.0
-
-
-@dataclass(frozen=True)
 class Capture:
     """Everything recorded of one run."""
 
@@ -415,7 +390,6 @@ class Capture:
     processes: tuple[Process, ...] = ()
     sites: tuple[SiteFacts, ...] = ()
     used: dict[str, int] = field(default_factory=dict)
-    overhead: Overhead = field(default_factory=Overhead)
     unseen: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
     job: str = ""

@@ -11,8 +11,8 @@ from shardlift.check.noqa import by_line, find_suppressions, suppress
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
-from shardlift.source.model import Finding, Match, Rewriter, Rule, Span, Version
-from shardlift.source.modules import module_parts
+from shardlift.source.import_graph import module_parts
+from shardlift.source.model import Finding, Match, Rewriter, Rule, Version
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.shard_maps import HELPERS, count_migrated
@@ -89,14 +89,16 @@ def check_file(
         codes = selected
     if not codes and not any(word.encode() in content for word in ("shard_map", *HELPERS)):
         return FileReport(path)
+    fresh = project.fresh()
     try:
         source = read_source(path, content)
-        file = project.fresh().file(path, source)
-        return _check(file, source, codes, selected, rewriter_of)
+        return _check(fresh.file(path, source), source, codes, selected, rewriter_of)
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error))
     except (RecursionError, MemoryError):
         return FileReport(path, unreadable="nested too deeply")
+    finally:
+        fresh.close()
 
 
 def check_text(
@@ -162,7 +164,7 @@ def _check(
     findings, suppressed = _find(file, codes, selected, rewriter_of)
     return FileReport(
         path=file.path,
-        findings=tuple(sorted(findings, key=lambda f: (_order(f.span), f.code, f.message))),
+        findings=tuple(sorted(findings, key=_order)),
         parsed=True,
         broken_cells=source.cells.broken if source.cells else (),
         suppressed=suppressed,
@@ -173,7 +175,7 @@ def _check(
 
 
 def _count_sites(file: File) -> int:
-    if "pmap" not in file.source.text and "Parallel" not in file.source.text:
+    if not any(word in file.source.text for word in ("pmap", "Parallel")):
         return 0
     return sum(site.role is Role.MAP for site in file.sites) + len(file.unfollowed)
 
@@ -236,5 +238,6 @@ def _returns_mapped(value: Value) -> bool:
     return False
 
 
-def _order(span: Span) -> tuple[int, int, int]:
-    return span.cell or 0, span.line, span.column
+def _order(finding: Finding) -> tuple[int, int, int, str, str]:
+    span = finding.span
+    return span.cell or 0, span.line, span.column, finding.code, finding.message

@@ -90,14 +90,7 @@ def _is_gradient(file: File, node: ast.expr, gradient: Gradient) -> bool:
         return file.definition(node) is gradient.call
     if not isinstance(node, ast.Name):
         return False
-    for target in _targets(file, gradient.call):
-        if isinstance(target, ast.Tuple) and len(target.elts) == 2:
-            second = target.elts[1]
-            if isinstance(second, ast.Name) and second.id == node.id:
-                return True
-    return False
-
-
-def _targets(file: File, call: ast.Call) -> list[ast.expr]:
-    parent = file.index.parents.get(call)
-    return parent.targets if isinstance(parent, ast.Assign) else []
+    parent = file.index.parents.get(gradient.call)
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    pairs = [t.elts for t in targets if isinstance(t, ast.Tuple) and len(t.elts) == 2]
+    return any(isinstance(second, ast.Name) and second.id == node.id for _, second in pairs)

@@ -13,17 +13,9 @@ from shardlift.source.values import External, Mapped, Partial, Result
 
 # The positions of the functions that each transform takes.
 TRANSFORMS = {
-    "jax.jit": (0,),
-    "jax.vmap": (0,),
-    "jax.grad": (0,),
-    "jax.value_and_grad": (0,),
-    "jax.checkpoint": (0,),
-    "jax.remat": (0,),
-    "jax.jvp": (0,),
-    "jax.vjp": (0,),
-    "jax.linearize": (0,),
-    "jax.lax.scan": (0,),
-    "jax.lax.map": (0,),
+    **dict.fromkeys(("jax.jit", "jax.vmap", "jax.grad", "jax.value_and_grad"), (0,)),
+    **dict.fromkeys(("jax.checkpoint", "jax.remat", "jax.jvp", "jax.vjp", "jax.linearize"), (0,)),
+    **dict.fromkeys(("jax.lax.scan", "jax.lax.map"), (0,)),
     "jax.lax.fori_loop": (2,),
     "jax.lax.while_loop": (0, 1),
     "jax.lax.cond": (1, 2),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -17,21 +16,20 @@ from rich.text import Text
 from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, RuleSelection
 from shardlift.check.rules import all_rules
-from shardlift.cli.check_baseline import DEFAULT, BaselineFile, find_baseline
+from shardlift.cli.check_baseline import NAME, BaselineFile, find_baseline
 from shardlift.cli.check_pool import run
 from shardlift.cli.check_report import Report
-from shardlift.cli.config import Config, ConfigError, find_config
+from shardlift.cli.config import Config, ConfigError
 from shardlift.cli.console import console as make_console
 from shardlift.cli.console import progress_console
-from shardlift.cli.files import SUFFIXES, Passed, find_files
+from shardlift.cli.files import Passed
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.input_files import read_bytes
+from shardlift.cli.project_files import ProjectFiles, open_project
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding, Level
-from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST
 from shardlift.source.text import read_source
 
 _MACHINE = ("json", "github", "sarif")
@@ -64,19 +62,11 @@ _MACHINE = ("json", "github", "sarif")
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")
-@click.option(
-    "--baseline",
-    metavar="FILE",
-    show_default=f"{DEFAULT} in the root of the project, if it exists",
-    help="Report only findings that are not in this baseline.",
-)
 @click.option("--no-baseline", is_flag=True, help="Report all findings.")
 @click.option(
     "--write-baseline",
-    metavar="[FILE]",
-    is_flag=False,
-    flag_value="",
-    help="Write all findings to the baseline, and report none.",
+    is_flag=True,
+    help=f"Write all findings to {NAME} in the root of the project, and report none.",
 )
 @click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0 decides itself.")
 @click.option("--quiet", "-q", is_flag=True, help="Findings only.")
@@ -90,9 +80,8 @@ def check(
     exclude: tuple[str, ...],
     exit_zero: bool,
     target_jax: str | None,
-    baseline: str | None,
     no_baseline: bool,
-    write_baseline: str | None,
+    write_baseline: bool,
     jobs: int,
     quiet: bool,
     verbose: bool,
@@ -105,46 +94,32 @@ def check(
     could not look at, findings in others or not.
     """
     asked, paths = paths, paths or (".",)
-    missing = [path for path in paths if not Path(path).exists()]
-    if missing:
-        stop(f"no such file or folder: {', '.join(missing)}")
+    if no_baseline and write_baseline:
+        raise click.UsageError("--no-baseline contradicts --write-baseline")
+    project = open_project(paths, target_jax, exclude)
+    target = project.settings.target
     try:
-        config = find_config(Path(paths[0]))
-        options = _options(config, select, ignore)
-        settings = config.settings(target_jax)
-        codes = options.codes("", settings.target)
-        known = _find_baseline(config, codes, baseline, no_baseline, write_baseline)
+        options = _options(project.config, select, ignore)
+        codes = options.codes("", target)
+        known = None if no_baseline else find_baseline(project.config, codes, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
-    passed = Passed()
-    files = list(find_files(paths, passed, excluded=config.excluded(exclude)))
-    if not files and not passed.failed:
-        stop(f"no .py or .ipynb file under {', '.join(paths)}")
-    try:
-        found = tuple(_look(files, options, settings, jobs, quiet))
-        if write_baseline is not None and known is not None:
-            _write_baseline(known, found, passed, quiet)
-        reports = known.new_only(found) if known else found
-        ahead = None
-        if target_jax is None and settings.target < NEWEST and style not in _MACHINE and not quiet:
-            newest = tuple(_look(files, options, replace(settings, target=NEWEST), jobs, quiet))
-            newest = known.new_only(newest) if known else newest
-            ahead = sum(len(report.findings) for report in newest)
-    except BrokenProcessPool:
-        stop("a worker process was killed, possibly out of memory; try --jobs 1")
-    folders = tuple(FileReport(path, unreadable=why) for path, why in passed.failed)
+    found = tuple(_look(project, options, jobs, quiet))
+    if known and write_baseline:
+        _write_baseline(known, found, project.passed, quiet)
+    reports = known.new_only(found) if known else found
+    folders = tuple(FileReport(path, unreadable=why) for path, why in project.passed.failed)
     report = Report(
         reports + folders,
-        settings.target,
-        tuple(passed.skipped),
-        ahead,
+        target,
+        skipped=tuple(project.passed.skipped),
         paths=asked,
         installed=_installed_jax(),
+        is_asked=target_jax is not None,
     )
     if known:
         hidden = sum(len(file.findings) for file in found) - len(report.findings)
-        name = os.path.relpath(known.path)
-        report = replace(report, known=hidden, fixed=known.fixed(found), baseline=name)
+        report = replace(report, known=hidden, fixed=known.fixed(found))
     style = style or ("full" if sys.stdout.isatty() else "concise")
     status = 2 if report.unreadable else int(report.fails(Level(fail_on)) and not exit_zero)
     if style == "json":
@@ -163,26 +138,6 @@ def _installed_jax() -> str:
         return ""
 
 
-def _find_baseline(
-    config: Config,
-    codes: tuple[str, ...],
-    given: str | None,
-    none: bool,
-    write: str | None,
-) -> BaselineFile | None:
-    """The baseline to compare with, or to write."""
-    if none and (given is not None or write is not None):
-        raise ValueError("--no-baseline contradicts --baseline and --write-baseline")
-    if none:
-        return None
-    if write and (Path(write).is_dir() or write.endswith(SUFFIXES)):
-        raise ValueError(
-            f"--write-baseline {write} would write the baseline to this path: "
-            f"name the paths to check before it, or say --write-baseline={DEFAULT}"
-        )
-    return find_baseline(config, write or given, codes, must_exist=write is None)
-
-
 def _write_baseline(
     known: BaselineFile, reports: tuple[FileReport, ...], passed: Passed, quiet: bool
 ) -> NoReturn:
@@ -194,21 +149,24 @@ def _write_baseline(
     for path, why in failed:
         click.echo(escape_control(f"NOT looked at: {path}: {why}"), err=True)
     if not quiet:
-        where = escape_control(os.path.relpath(known.path))
-        click.echo(f"{count(number, 'known finding')} in {where}. `check` reports new ones only.")
+        click.echo(f"{count(number, 'known finding')} in {NAME}. `check` reports new ones only.")
     sys.exit(2 if failed else 0)
 
 
 def _look(
-    files: list[str], options: RuleSelection, settings: Settings, jobs: int, quiet: bool
+    project: ProjectFiles, options: RuleSelection, jobs: int, quiet: bool
 ) -> list[FileReport]:
+    look = partial(run, project.files, options, project.settings, jobs)
     errors = progress_console()
-    if quiet or not errors.is_terminal or len(files) < 200:
-        return run(files, options, settings, jobs)
-    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("check", total=len(files))
-        return run(files, options, settings, jobs, lambda: progress.advance(task))
+    try:
+        if quiet or not errors.is_terminal or len(project.files) < 200:
+            return look()
+        columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=errors, transient=True) as progress:
+            task = progress.add_task("check", total=len(project.files))
+            return look(lambda: progress.advance(task))
+    except BrokenProcessPool:
+        stop("a worker process was killed, possibly out of memory; try --jobs 1")
 
 
 def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> RuleSelection:

@@ -8,6 +8,7 @@ from shlex import quote
 
 from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
+from shardlift.cli.check_baseline import NAME
 from shardlift.report.numbers import count
 from shardlift.source.model import Finding, Level, Rewriter, Version
 from shardlift.source.target import NEWEST
@@ -20,12 +21,11 @@ class Report:
     files: tuple[FileReport, ...]
     target: Version
     skipped: tuple[str, ...] = ()  # files and folders that were left out
-    ahead: int | None = None  # findings for the newest JAX, if the target is an older one
     known: int = 0  # findings that are in the baseline, and not in the reports of files
     fixed: int = 0  # findings of the baseline that are gone
-    baseline: str = ""
     paths: tuple[str, ...] = ()  # as they were given
     installed: str = ""  # the JAX that is installed
+    is_asked: bool = False  # was the target an option of the command?
 
     @property
     def findings(self) -> list[Finding]:
@@ -72,9 +72,9 @@ class Report:
         here, newest = (".".join(map(str, number)) for number in (self.target, NEWEST))
         installed = f" (installed: {self.installed})" if self.installed else ""
         checked = f"Checked for JAX {here}{installed}."
-        if self.ahead is None:
+        if self.is_asked or self.target >= NEWEST:
             return checked
-        return f"{checked} {count(self.ahead, 'finding')} for {newest}: --target-jax {newest}."
+        return f"{checked} For the newest: --target-jax {newest}."
 
     def _next(self) -> str:
         rewriters = {finding.rewriter for finding in self.findings}
@@ -104,12 +104,11 @@ class Report:
             lines.append(f"{count(suppressed, 'finding')} suppressed by noqa comments.")
         if self.known:
             lines.append(
-                f"{count(self.known, 'known finding')} in {self.baseline} (--no-baseline shows "
-                "them)."
+                f"{count(self.known, 'known finding')} in {NAME} (--no-baseline shows them)."
             )
         if self.fixed:
             lines.append(
-                f"{count(self.fixed, 'finding')} of {self.baseline} fixed: --write-baseline "
+                f"{count(self.fixed, 'finding')} of {NAME} fixed: --write-baseline "
                 "removes them from it."
             )
         if self.unreadable:

@@ -17,7 +17,7 @@ from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
-_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "baseline", "exclude"}
+_KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
 
 
 class ConfigError(ValueError):
@@ -37,7 +37,6 @@ class Config:
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
-    baseline: str | None = None  # a file, relative to the root
     exclude: tuple[str, ...] = ()  # patterns as in a .gitignore in the root
 
     def excluded(self, given: Sequence[str] = ()) -> list[IgnoreRules]:
@@ -109,7 +108,6 @@ def read_config(path: Path) -> Config:
         target=number,
         path=path,
         root=path.parent,
-        baseline=_file_name(path, "baseline", table.get("baseline")),
         exclude=_strings(path, "exclude", table.get("exclude", []), "patterns"),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
@@ -123,15 +121,6 @@ def _strings(path: Path, key: str, value: Any, what: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ConfigError(f"{path}: {key} is a list of {what}, not {value!r}")
     return tuple(value)
-
-
-def _file_name(path: Path, key: str, value: Any) -> str | None:
-    if value is not None and (not isinstance(value, str) or not value):
-        raise ConfigError(f"{path}: {key} is the name of a file, not {value!r}")
-    # It may be written, and the repository chose it.
-    if value and not (path.parent / value).resolve().is_relative_to(path.parent.resolve()):
-        raise ConfigError(f"{path}: {key} is outside of the project: {value!r}")
-    return value
 
 
 def _requirements(path: Path, document: dict[str, Any]) -> list[Pin]:

@@ -55,4 +55,4 @@ def migrate_command(
     options = VerifyOptions.take(asked)
     options.check(asked["diff"], goal, facts)
     request = Request(goal, paths, facts=facts, **asked)
-    rewrite(request, options.for_goal(goal))
+    rewrite(request, options)

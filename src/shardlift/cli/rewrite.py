@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -16,20 +15,20 @@ from rich.text import Text
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.cli import contents as writing
-from shardlift.cli import git, leftovers, requirements, transaction
+from shardlift.cli import git, requirements, transaction
 from shardlift.cli.captures import read_capture
-from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.console import phases
-from shardlift.cli.files import Passed, find_files
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
-from shardlift.cli.leftovers import Leftover
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.needs_jax import stop_without_jax
+from shardlift.cli.project_files import open_project
 from shardlift.cli.stop import end_by_exception, stop
 from shardlift.cli.verify_options import Function, VerifyOptions
+from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -119,16 +118,10 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if asked.pr is not None and diff:
         stop("--pr describes what was written: say --write, too")
     paths = asked.paths
-    missing = [path for path in paths if not Path(path).exists()]
-    if missing:
-        stop(f"no such file or folder: {', '.join(missing)}")
     _recover(paths, diff)
-    config, settings = _settings(paths[0], asked.target_jax)
-    settings = replace(settings, many_processes=options.many_processes)
-    passed = Passed()
-    files = list(find_files(paths, passed, excluded=config.excluded(asked.exclude)))
-    if not files and not passed.failed:
-        stop(f"no .py or .ipynb file under {', '.join(paths)}")
+    opened = open_project(paths, asked.target_jax, asked.exclude)
+    config, files, passed = opened.config, opened.files, opened.passed
+    settings = replace(opened.settings, many_processes=options.many_processes)
     contents = writing.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
 
@@ -157,12 +150,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _write(migration, contents, root, asked.allow_dirty)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
-    remaining: Sequence[Leftover] = ()
-    if goal is not Goal.FIX:
-        remaining = leftovers.find_leftovers(migration, paths, files, contents.read)
-    request = PullRequest(
-        migration, raised, remaining, verified, options.verify or "", goal, settings.target
-    )
+    request = PullRequest(migration, raised, verified, options.verify or "", goal, settings.target)
     if asked.pr is not None:
         _describe(request, asked.pr)
     if asked.style == "json":
@@ -176,9 +164,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _summary(migration, diff, asked.verbose)
         for line in pull_request.facts(request):
             _say(line, diff)
-        for line in leftovers.sentences(remaining, asked.verbose):
-            _say(line, diff)
-        for line in requirements.sentences(raised, settings, migration):
+        for line in (*stale_lines(migration), *requirements.sentences(raised, settings, migration)):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
@@ -202,20 +188,14 @@ def _verify(
         stop_without_jax(error)
     try:
         with end_by_exception(), phases(asked.quiet) as tell:
-            request = verified_migration.request(project, contents, root, options, asked.verbose)
+            request = verified_migration.request(
+                project, contents, root, options, asked.goal, asked.verbose
+            )
             return verified_migration.verify_migration(request, tell)
     except verified_migration.ERRORS as error:
         from shardlift.cli.stuck import explain_error
 
         stop(f"{explain_error(error)}\nNothing was written.")
-
-
-def _settings(path: str, target: str | None) -> tuple[Config, Settings]:
-    try:
-        config = find_config(Path(path))
-        return config, config.settings(target)
-    except (ConfigError, ValueError) as error:
-        stop(str(error))
 
 
 def _status(migration: Migration, diff: bool) -> int:
@@ -229,7 +209,7 @@ def _show(migration: Migration) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for file in migration.changed:
         for line in diff_of(file):
-            if console.is_terminal:
+            if sys.stdout.isatty():  # not `console.is_terminal`: FORCE_COLOR would spoil a pipe
                 shown = escape_control(line.replace("\r\n", "\n"), keep="\n\t")
                 console.print(Text(shown, style=_COLOURS.get(line[:1], "")), end="")
             else:
@@ -289,7 +269,7 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
             for line in by_reason(file.path, changes, word):
                 _say(line, diff)
     for choice in migration.processes:
-        option = "" if choice.asked else " (--processes one|many)"
+        option = "" if choice.asked else " (--processes N)"
         _say(f"{formats.processes(choice)}{option}", diff)
         if choice.kept:
             _say(formats.WAYS_ON, diff)
@@ -305,11 +285,25 @@ def by_reason(path: str, changes: Sequence[Change], word: str) -> list[str]:
         groups.setdefault(change.reason, []).append(change)
     lines: list[str] = []
     for reason, (first, *others) in groups.items():
-        numbers = [str(change.span.line) for change in others]
-        shown = [*numbers[:_SHOWN_LINES], "..."] if len(numbers) > _SHOWN_LINES else numbers
-        also = f" (and {_count(len(others), 'other place')}: line {', '.join(shown)})"
+        shown = _numbers([change.span.line for change in others])
+        also = f" (and {count(len(others), 'other place')}: line {shown})"
         lines.append(f"{place(path, first.span)}: {word}: {reason}{also if others else ''}")
     return lines
+
+
+def stale_lines(migration: Migration) -> list[str]:
+    """The comments and strings that still speak of pmap, one line per file."""
+    by_file: dict[str, list[int]] = {}
+    for path, line, _ in find_leftovers(migration):
+        by_file.setdefault(path, []).append(line)
+    return [
+        f"{path}: comments or strings still speak of pmap: line {_numbers(lines)}"
+        for path, lines in by_file.items()
+    ]
+
+
+def _numbers(lines: Sequence[int]) -> str:
+    return ", ".join([*map(str, lines[:_SHOWN_LINES]), *["..."] * (len(lines) > _SHOWN_LINES)])
 
 
 def _say(line: str, aside: bool) -> None:
@@ -324,15 +318,11 @@ def _totals(migration: Migration, diff: bool) -> str:
     verb = "would be" if diff else "was" if rewritten == 1 else "were"
     files = sum(file.changed for file in migration.files)
     parts = [
-        f"{_count(rewritten, 'place')} {verb} rewritten in {_count(files, 'file')}"
+        f"{count(rewritten, 'place')} {verb} rewritten in {count(files, 'file')}"
         if rewritten
-        else f"Nothing to rewrite in {_count(migration.looked_at, 'file')}",
+        else f"Nothing to rewrite in {count(migration.looked_at, 'file')}",
         f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",
         f"{skipped} skipped, guarded by the program itself" if skipped else "",
-        f"{_count(unreadable, 'file')} not looked at" if unreadable else "",
+        f"{count(unreadable, 'file')} not looked at" if unreadable else "",
     ]
     return f"{', '.join(part for part in parts if part)}."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -32,21 +32,13 @@ FAMILIES = {
     required=False,
     shell_complete=lambda _, __, typed: [c for c in all_rules() if c.startswith(typed.upper())],
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print codes and names only.")
-@click.option("--verbose", "-v", is_flag=True, help="Without CODE, print every rule in full.")
-def rule_command(code: str | None, quiet: bool, verbose: bool) -> None:
+def rule_command(code: str | None) -> None:
     """Explain the rule CODE with examples, or list all rules.
 
     The beginning of a code lists the rules that start with it: `shardlift rule SL3`.
     """
     rules = all_rules()
-    if code is None:
-        if verbose:
-            _show("\n".join(page(rule, use_instead(rule)) for rule in rules.values()))
-        else:
-            _list(rules, quiet)
-        return
-    wanted = code.strip().upper()
+    wanted = "SL" if code is None else code.strip().upper()
     matching = {
         key: rule
         for key, rule in rules.items()
@@ -58,7 +50,7 @@ def rule_command(code: str | None, quiet: bool, verbose: bool) -> None:
         (rule,) = matching.values()
         _show(page(rule, use_instead(rule)))
     else:
-        _list(matching, quiet)
+        _list(matching)
 
 
 def _show(text: str) -> None:
@@ -72,11 +64,7 @@ def _show(text: str) -> None:
         click.echo(text, nl=False)
 
 
-def _list(rules: dict[str, Rule], quiet: bool) -> None:
-    if quiet:
-        for rule in rules.values():
-            click.echo(f"{rule.code} {rule.name}")
-        return
+def _list(rules: dict[str, Rule]) -> None:
     console = make_console(piped=80)
     family = ""
     table = Table.grid(padding=(0, 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shlex
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 
 import click
 
-from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, read_whole
+from shardlift.capture.parts import find_parts, merge_parts, read_whole
 from shardlift.cli import Interrupted
 from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.formats.program_run import RunDocument
@@ -36,7 +35,6 @@ from shardlift.source.target import oldest_allowed
 
 __all__ = ["run"]
 
-_STUCK_AFTER = 60.0  # seconds
 _PMAP_YEARS = (0, 4)  # when most programs with pmap were written
 
 _HELP = """Run a pmap program written for an earlier JAX, unmodified, on the installed JAX.
@@ -65,7 +63,7 @@ where each of them waits.
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Record every pmap site. In a job of many processes each writes its part, FILE.0, FILE.1 "
-    "and so on, or whatever {process} in FILE makes of it; they are merged at the end.",
+    "and so on; they are merged at the end.",
 )
 @click.option(
     "--record-inputs",
@@ -84,18 +82,12 @@ where each of them waits.
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.option(
-    "--start-timeout",
-    type=click.IntRange(1),
-    default=300,
-    metavar="SECONDS",
-    help="How long the processes wait for each other when they start.",
-)
-@click.option(
     "--stuck-after",
     type=click.FloatRange(0),
+    default=60,
     metavar="SECONDS",
-    help="In a job of many processes: after how long without CPU use and output to print where "
-    "each process waits; 0 turns it off.  [default: 60 with --processes, 0 under a scheduler]",
+    help="With --processes: after how long without CPU use and output to print where each process "
+    "waits; 0 turns it off.",
 )
 @click.option(
     "--end-when-stuck",
@@ -120,8 +112,7 @@ def run(
     no_patch: bool,
     written_for: str | None,
     quiet: bool,
-    start_timeout: int,
-    stuck_after: float | None,
+    stuck_after: float,
     end_when_stuck: bool,
     style: str,
     module: bool,
@@ -133,32 +124,26 @@ def run(
         raise click.UsageError(f"no such program: {program}")
     if record is not None:
         record = os.path.abspath(record)  # the program may change the current folder
-        if PLACEHOLDER in os.path.dirname(record):
-            raise click.UsageError(f"{PLACEHOLDER} can be in the name of the file only: {record}")
         if not os.access(os.path.dirname(record), os.W_OK):
             raise click.UsageError(f"cannot write to the folder of {record}")
     if record_inputs is not None and record is None:
         raise click.UsageError("--record-inputs needs --record")
-    if stuck_after is None:
-        stuck_after = _STUCK_AFTER if processes > 1 else 0.0
-    if end_when_stuck and not stuck_after:
-        raise click.UsageError("--end-when-stuck needs --stuck-after above 0")
+    if end_when_stuck and not (stuck_after and processes > 1):
+        raise click.UsageError("--end-when-stuck needs --processes, and --stuck-after above 0")
     stop_if_jax_is_too_old()
     what = Program(program, args, module)
     tape = None
     if record_inputs is not None:
-        tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs, jit=False)
+        tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs)
     then = None if no_patch else _written_for(written_for, os.curdir if module else program)
     options = RunOptions(not no_patch, record, then, quiet=quiet, tape=tape)
-    # Of several local processes, the outcome tells of a stuck job that was ended.
-    report = functools.partial(_report, ended=end_when_stuck and processes == 1)
-    when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
+    when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None
     told = RunDocument(what)
     with told.instead_of_output() if style == "json" else contextlib.nullcontext():
         if processes == 1:
-            run_here(what, devices, options, told, when_stuck)
+            run_here(what, devices, options, told)
         else:
-            run_many(what, processes, devices, start_timeout, options, told, when_stuck)
+            run_many(what, processes, devices, options, told, when_stuck)
 
 
 def _written_for(given: str | None, program: str) -> Version:
@@ -180,12 +165,8 @@ def run_here(
     devices: int | None,
     options: RunOptions,
     told: RunDocument,
-    when_stuck: WhenStuck | None = None,
 ) -> None:
-    """Run the program in this process, and exit with its status.
-
-    It may be one of many in a job; ``when_stuck`` is for that.
-    """
+    """Run the program in this process, one of a job perhaps, and exit with its status."""
     if devices is not None:
         try:
             use_virtual_devices(devices)
@@ -193,7 +174,7 @@ def run_here(
             raise click.UsageError(f"--devices {devices} comes too late, {error}") from None
     session = options.begin(program)
     told.uses = session.uses
-    member = Member(session, when_stuck)
+    member = Member(session)
     status: Any = 0
     try:
         program.run()
@@ -215,7 +196,6 @@ def run_many(
     program: Program,
     processes: int,
     devices: int | None,
-    start_timeout: int,
     options: RunOptions,
     told: RunDocument,
     when_stuck: WhenStuck | None,
@@ -228,7 +208,6 @@ def run_many(
         processes=processes,
         devices=devices,
         emit=_emit,
-        start_timeout=start_timeout,
         options=options,
         when_stuck=when_stuck,
     )
@@ -259,8 +238,8 @@ def _merge(record: str, processes: int, options: RunOptions) -> bool:
     return True
 
 
-def _report(stuck: StuckJob, ended: bool) -> None:
-    click.echo(explain_stuck(stuck, ended=ended), err=True)
+def _report(stuck: StuckJob) -> None:
+    click.echo(explain_stuck(stuck, ended=False), err=True)
 
 
 def _emit(process: int, stream: str, line: str) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, astuple, dataclass, fields
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import click
 from rich.table import Table
@@ -17,9 +17,8 @@ from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, RuleSelection
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_pool import run
-from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.console import console
-from shardlift.cli.files import Passed, find_files
+from shardlift.cli.project_files import open_project
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count, percent
 from shardlift.source.model import Level
@@ -52,23 +51,13 @@ def status(paths: tuple[str, ...], style: str) -> None:
     looked at, else 0.
     """
     paths = paths or (".",)
-    missing = [path for path in paths if not Path(path).exists()]
-    if missing:
-        stop(f"no such file or folder: {', '.join(missing)}")
+    project = open_project(paths)
     try:
-        config = find_config(Path(paths[0]))
-        settings = config.settings()
-    except (ConfigError, ValueError) as error:
-        stop(str(error))
-    passed = Passed()
-    files = list(find_files(paths, passed, excluded=config.excluded()))
-    if not files and not passed.failed:
-        stop(f"no .py or .ipynb file under {', '.join(paths)}")
-    try:
-        reports = run(files, RuleSelection(), settings)
+        reports = run(project.files, RuleSelection(), project.settings)
     except BrokenProcessPool:
         stop("a worker process was killed, possibly out of memory")
-    failed = [*((r.path, r.unreadable) for r in reports if r.unreadable), *passed.failed]
+    failed = [(report.path, report.unreadable) for report in reports if report.unreadable]
+    failed += project.passed.failed
     folders = _by_folder(reports)
     total = sum(folders.values(), Counts())
     if style == "json":

@@ -21,10 +21,6 @@ _IN_STEP = (
 
 def explain_stuck(stuck: StuckJob, *, ended: bool) -> str:
     """Where the processes of a stuck job wait, and what becomes of it."""
-    if len(stuck.states) == stuck.processes:
-        who = f"none of the {stuck.processes} processes has used the CPU or printed anything"
-    else:  # under a scheduler each process speaks for itself
-        who = f"process {stuck.states[0].process} of {stuck.processes} has not used the CPU"
     pid = stuck.states[0].pid
     last = (
         "the job was ended, because of --end-when-stuck"
@@ -32,6 +28,7 @@ def explain_stuck(stuck: StuckJob, *, ended: bool) -> str:
         else "the job is left as it is: Ctrl-C ends it, and --end-when-stuck does it by itself. "
         f"To see C++ frames too: py-spy dump --native --pid {pid}"
     )
+    who = f"none of the {stuck.processes} processes has used the CPU or printed anything"
     first = f"shardlift: for {stuck.seconds:.0f} s {who}"
     return "\n".join([first, *_explain_states(stuck.states), f"shardlift: {last}"])
 

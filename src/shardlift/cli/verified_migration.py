@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterable
@@ -14,10 +13,11 @@ from functools import cached_property
 from shardlift.capture.parts import read_whole
 from shardlift.cli import contents as writing
 from shardlift.cli import transaction
-from shardlift.cli.verify_options import VerifyOptions
+from shardlift.cli.verify_options import OTHER_ORDER, VerifyOptions
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
 from shardlift.rewrite.engine import ProjectMigration
+from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Kind
 from shardlift.verify import runs as running
@@ -34,13 +34,9 @@ from shardlift.verify.bisect import (
     unstable_sites,
 )
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance
-from shardlift.verify.compare.verdicts import (
-    WANTING,
-    ProgramVerdict,
-    SiteVerdict,
-)
+from shardlift.verify.compare.verdicts import WANTING, ProgramVerdict, SiteVerdict
 from shardlift.verify.compare.verdicts import SitePlace as Called
-from shardlift.verify.output_comparison import DEFAULT_MASKS, Difference, Mask, OutputComparison
+from shardlift.verify.output_comparison import Difference, OutputComparison
 from shardlift.verify.verdict_text import basis
 
 # What ends a proof without a result.
@@ -56,6 +52,12 @@ class PlaceResult:
     change: ChangeId
     word: str
     why: str
+
+    @property
+    def place(self) -> str:
+        """`train.py:12:5`; of a notebook, whose changes go together, its name."""
+        path, line, column, _ = self.change
+        return f"{path}:{line}:{column + 1}" if line else path
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class VerifyRequest:
     root: str  # of the journal
     command: running.RunSource
     settings: running.ComparisonOptions
-    only_verified: bool
+    only_verified: bool  # whether to back out, too, what the command does not reach
     output: OutputComparison
 
 
@@ -144,15 +146,8 @@ class _Verifier:
         found = self._left(places)
         migration, outcome = self.holding or (self.request.project.render(self.settled), None)
         results = tuple(self._results(places, found, outcome))
-        notes = (*self.notes, *self._output_notes(), *self._hint(migration))
+        notes = (*self.notes, *self._output_notes())
         return VerifiedMigration(migration, results, self.runs, outcome, notes)
-
-    def _hint(self, migration: Migration) -> Iterable[str]:
-        """What another goal would do with what is known from this run."""
-        if arrays := self.request.project.count_global_arrays():
-            helper = "the helper and " if migration.helper_modules else ""
-            axes = f"the device axis of {count(arrays, 'array')}"
-            yield f"with this run, --to global would remove {helper}{axes}"
 
     # ---- the program before
 
@@ -181,8 +176,9 @@ class _Verifier:
         if not there:
             side = self.before.side
             ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
+            sites = count(sum(place.is_site for place in places), "site")
             raise running.CannotRunError(
-                f"`{self.request.command.text}` calls none of the {_sites(places)} that would be "
+                f"`{self.request.command.text}` calls none of the {sites} that would be "
                 f"rewritten: there is nothing to compare.{ended}"
             )
         unreached = {
@@ -234,7 +230,8 @@ class _Verifier:
             left = any(file.refused for file in migration.files)
             after = transaction.during(changes, self.request.root, lambda: self._after(left))
         except running.CannotRunError as error:
-            return Trial(False, problem=f"the program fails with it: {_last_line(str(error))}")
+            last = str(error).rstrip().rpartition("\n")[2]
+            return Trial(False, problem=f"the program fails with it: {last}")
         outcome = self._judged(after)
         trial = self._compared(outcome, after, kept)
         if not trial.holds and after.side.status == self.before.side.status:
@@ -376,19 +373,10 @@ def _texts(migration: Migration) -> dict[str, str]:
     return {file.path: file.after for file in migration.changed}
 
 
-def _sites(places: Iterable[ChangeCandidate]) -> str:
-    count = sum(place.is_site for place in places)
-    return f"{count} site" if count == 1 else f"{count} sites"
-
-
 def _listed(texts: Iterable[str]) -> str:
     """The first of some texts, and how many more there are."""
     first = [*dict.fromkeys(texts)]
     return "; ".join(first[:3]) + (f" and {len(first) - 3} more" * (len(first) > 3))
-
-
-def _last_line(text: str) -> str:
-    return text.rstrip().rpartition("\n")[2]
 
 
 def request(
@@ -396,31 +384,21 @@ def request(
     contents: writing.Contents,
     root: str,
     options: VerifyOptions,
+    goal: Goal,
     verbose: bool,
 ) -> VerifyRequest:
-    """What the options of `migrate` ask for."""
+    """What the options of `fix` or `migrate` ask for."""
     assert options.verify is not None
-    default = ROUNDING if project.is_to_rounding else Tolerance()
-    given = Tolerance(**options.tolerance) if options.tolerance else default  # type: ignore[arg-type]
+    given = options.tolerance or (OTHER_ORDER if goal is Goal.JIT else None)
+    default = ROUNDING if goal is Goal.GLOBAL else Tolerance()
+    tolerance = Tolerance(**given) if given else default  # type: ignore[arg-type]
     settings = running.ComparisonOptions(
-        tolerance=given,
+        tolerance=tolerance,
         devices=options.devices,
-        processes=options.processes if isinstance(options.processes, int) else 1,
-        stuck_after=options.stuck_after,
+        processes=options.processes or 1,
         verbose=verbose,
         facts=project.lacks_facts,
     )
-    return VerifyRequest(
-        project,
-        contents,
-        root,
-        running.parse_target(options.verify),
-        settings,
-        options.only_verified,
-        _output_comparison(options, settings.tolerance),
-    )
-
-
-def _output_comparison(options: VerifyOptions, tolerance: Tolerance) -> OutputComparison:
-    given = [Mask(f"--mask {text}", re.compile(text)) for text in options.mask]
-    return OutputComparison((*given, *DEFAULT_MASKS), tolerance)
+    command = running.parse_target(options.verify)
+    output = OutputComparison(tolerance=tolerance)
+    return VerifyRequest(project, contents, root, command, settings, goal is Goal.JIT, output)

@@ -54,7 +54,7 @@ class _Command(click.Command):
     type=ToleranceOption(),
     default="ulps=0",
     metavar="rounding=N,ulps=N,rtol=X,atol=X",
-    help="ToleranceOption for 'close'; ulps=0 is bit-identical. rtol is relative to the largest "
+    help="Tolerance for 'close'; ulps=0 is bit-identical. rtol is relative to the largest "
     "number of an array, and rounding counts in ulps of that number.",
 )
 @click.option(
@@ -80,12 +80,6 @@ class _Command(click.Command):
     "0 waits for ever.",
 )
 @click.option(
-    "--oracle",
-    type=click.Choice(["shardlift.pmap", "jax.pmap"]),
-    default="shardlift.pmap",
-    help="The implementation of pmap in BEFORE.",
-)
-@click.option(
     "--keep-bytes",
     type=click.IntRange(0),
     default=64 * 2**20,
@@ -101,11 +95,6 @@ class _Command(click.Command):
     default=2,
     metavar="CALLS",
     help="How many calls per site to compare the collectives of; 0 compares outputs only.",
-)
-@click.option(
-    "--replay/--no-replay",
-    default=True,
-    help="Where inputs differ, also run AFTER on the inputs of BEFORE (8 calls per site).",
 )
 @click.option("--patch-after", is_flag=True, help="Run AFTER as under `shardlift run`, too.")
 @click.option(
@@ -125,10 +114,8 @@ def verify(
     devices: int | None,
     processes: int,
     stuck_after: float,
-    oracle: str,
     keep_bytes: int,
     tapped: int,
-    replay: bool,
     patch_after: bool,
     style: str,
     quiet: bool,
@@ -148,8 +135,6 @@ def verify(
         stuck_after=stuck_after,
         keep=keep_bytes,
         tapped=tapped,
-        replay=replay,
-        oracle=oracle,
         patch_after=patch_after,
         verbose=verbose,
     )

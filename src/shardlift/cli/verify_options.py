@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import click
@@ -12,7 +11,6 @@ import click
 from shardlift.rewrite.goal import Goal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
 
 _NUMBERS: dict[str, Callable[[str], float]] = {
     "ulps": int,
@@ -28,7 +26,7 @@ class ToleranceOption(click.ParamType[Any]):
     name = "tolerance"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """A number by its name, for the tolerance of `comparing.bits`, which wants NumPy."""
+        """The numbers by their names: the class for them needs NumPy."""
         if isinstance(value, dict):
             return value
         given: dict[str, Any] = {}
@@ -43,35 +41,6 @@ class ToleranceOption(click.ParamType[Any]):
         return given
 
 
-class Pattern(click.ParamType[Any]):
-    """A regular expression."""
-
-    name = "regex"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The text, if it is one."""
-        try:
-            re.compile(value)
-        except re.error as error:
-            self.fail(f"{value!r} is not a regular expression: {error}", param, ctx)
-        return value
-
-
-class Processes(click.ParamType[Any]):
-    """``one``, ``many``, or how many."""
-
-    name = "processes"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The word, or the number."""
-        if value in ("one", "many") or isinstance(value, int):
-            return value
-        try:
-            return click.IntRange(1).convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(f"{value!r} is not `one`, `many` or a number of processes", param, ctx)
-
-
 # What rounding may change where numbers are added in another order, of the largest number of an
 # array: 84 times the precision of float32; of shorter types, 4 units in the last place.
 OTHER_ORDER = {"rtol": 1e-5, "rounding": 4}
@@ -83,11 +52,6 @@ _OPTIONS = (
         "after, and back out the places whose numbers differ.",
     ),
     click.option(
-        "--only-verified",
-        is_flag=True,
-        help="With --verify: back out the sites, too, that COMMAND does not reach.",
-    ),
-    click.option(
         "--tolerance",
         type=ToleranceOption(),
         metavar="rounding=N,ulps=N,rtol=X,atol=X",
@@ -96,33 +60,16 @@ _OPTIONS = (
         "rtol=1e-5,rounding=4]",
     ),
     click.option(
-        "--mask",
-        type=Pattern(),
-        multiple=True,
-        metavar="REGEX",
-        help="With --verify: what may differ in what COMMAND prints. Dates, times of day, "
-        "durations, rates, addresses, line numbers and temporary paths may.",
-    ),
-    click.option(
         "--devices",
         type=click.IntRange(1),
         help="With --verify: virtual CPU devices; 8, unless there is an accelerator.",
     ),
     click.option(
         "--processes",
-        type=Processes(),
-        metavar="one|many|N",
-        help="Write for programs of one process, or of many. Default: as the code of each program "
-        "says. With --verify, N also runs COMMAND in N local processes.",
-    ),
-    click.option(
-        "--stuck-after",
-        type=click.FloatRange(0),
-        default=60,
-        show_default=True,
-        metavar="SECONDS",
-        help="With --verify: after how long without CPU use and output to end COMMAND, and to "
-        "take the change that was tried for the cause; 0 waits for ever.",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Write for programs of N processes, and with --verify run COMMAND in N local ones. "
+        "Default: for one or for many, as the code of each program says.",
     ),
 )
 
@@ -139,12 +86,9 @@ class VerifyOptions:
     """What was given for these options."""
 
     verify: str | None
-    only_verified: bool
     tolerance: Mapping[str, float] | None
     devices: int | None
-    processes: int | str | None
-    stuck_after: float
-    mask: tuple[str, ...] = ()
+    processes: int | None
 
     @classmethod
     def take(cls, asked: dict[str, Any]) -> VerifyOptions:
@@ -154,13 +98,7 @@ class VerifyOptions:
     @property
     def many_processes(self) -> bool | None:
         """Whether to write for many processes; None: as the code says."""
-        return None if self.processes is None else self.processes not in ("one", 1)
-
-    def for_goal(self, goal: Goal) -> VerifyOptions:
-        """The options with the defaults of a goal: `--to jit` writes what holds to rounding."""
-        if goal is not Goal.JIT:
-            return self
-        return replace(self, only_verified=True, tolerance=self.tolerance or OTHER_ORDER)
+        return None if self.processes is None else self.processes > 1
 
     def check(self, diff: bool, goal: Goal, facts: Sequence[str]) -> None:
         """Raise a usage error where options need each other."""
@@ -168,11 +106,9 @@ class VerifyOptions:
             raise click.UsageError(
                 "--verify runs the new text, so it has to be written: add --write"
             )
-        needing = ["only_verified", "tolerance", "devices", "mask"]
-        for name in needing:
+        for name in ("tolerance", "devices"):
             if getattr(self, name) and self.verify is None:
-                option = f"--{name.replace('_', '-')}"
-                raise click.UsageError(f'{option} needs --verify "COMMAND": a run that shows it')
+                raise click.UsageError(f'--{name} needs --verify "COMMAND": a run that shows it')
         if facts and goal not in (Goal.GLOBAL, Goal.JIT):
             raise click.UsageError("--facts is for --to global and --to jit")
         if goal in (Goal.GLOBAL, Goal.JIT) and not facts and self.verify is None:

@@ -8,13 +8,10 @@ have ended, process 0 merges the parts and prints the summary of the job.
 from __future__ import annotations
 
 import atexit
-import contextlib
-import faulthandler
 import functools
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 from types import ModuleType
@@ -22,21 +19,10 @@ from typing import Any
 
 from shardlift._import_hook import AfterImport
 from shardlift.capture.files import CaptureError
-from shardlift.capture.parts import PLACEHOLDER, find_parts, merge_parts, part_path, read_whole
-from shardlift.launch.job import STUCK_STATUS
-from shardlift.launch.program import Program
+from shardlift.capture.parts import find_parts, merge_parts, part_path, read_whole
 from shardlift.launch.scheduler import place_by_scheduler
 from shardlift.launch.session import RunSession
 from shardlift.launch.sigterm import Sigterm
-from shardlift.launch.stacks import ThreadStack, parse_dump
-from shardlift.launch.stuck import (
-    Activity,
-    StuckClock,
-    StuckJob,
-    StuckProcess,
-    WhenStuck,
-    cpu_seconds,
-)
 
 __all__ = ["Member"]
 
@@ -46,12 +32,12 @@ _PATIENCE = 6.0  # seconds that process 0 waits for parts when JAX says that all
 class Member:
     """This process, as a member of a job of many; on its own, nothing happens."""
 
-    def __init__(self, session: RunSession, when_stuck: WhenStuck | None = None) -> None:
+    def __init__(self, session: RunSession) -> None:
         """To be called before the program runs."""
-        self.session, self.when_stuck = session, when_stuck
+        self.session = session
         self.record = session.options.record
         self.place: tuple[int, int] | None = None  # once it has joined: its number, and of all
-        self._ended, self._status = False, 0
+        self._ended = False
         if self.record is not None:
             session.path = self._part(place_by_scheduler(os.environ))
             session.keep_writing()
@@ -64,9 +50,9 @@ class Member:
             AfterImport("jax", self._hook).install()
 
     def _part(self, place: tuple[int, int] | None) -> str | None:
-        if self.record is None or (place is None and PLACEHOLDER not in self.record):
+        if self.record is None or place is None:
             return self.record
-        return part_path(self.record, place[0] if place else 0)
+        return part_path(self.record, place[0])
 
     def _hook(self, jax: ModuleType) -> None:
         own = jax.distributed.initialize
@@ -86,11 +72,6 @@ class Member:
         if self.place is None or self.place[1] == 1:
             self.place = None
             return
-        if self.when_stuck is not None:
-            watch = threading.Thread(
-                target=self._watch, args=(self.place, self.when_stuck), daemon=True
-            )
-            watch.start()
         if self.record is not None and self.session.observer is not None:
             from shardlift.recording.process import job_name
 
@@ -98,25 +79,6 @@ class Member:
             job_name()
             self.session.joined = True
             self._hear_sigterm()
-
-    def _watch(self, place: tuple[int, int], when_stuck: WhenStuck) -> None:
-        """Look at this process alone: nobody here knows what the others do."""
-        clock, me = StuckClock(when_stuck.after), os.getpid()
-        while (cpu := cpu_seconds([me])) is not None:
-            if clock.add(Activity(time.monotonic(), cpu, 0)):
-                state = StuckProcess(place[0], me, _own_stacks(self.session.program))
-                when_stuck.report(StuckJob(clock.quiet, place[1], (state,)))
-                if when_stuck.end:
-                    self._leave()
-            time.sleep(clock.interval)
-
-    def _leave(self) -> None:
-        """End this process, which is stuck, with its part of the record written."""
-        self.session.write(quiet=True)
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(self._status or STUCK_STATUS)
 
     # ---- while the program runs
 
@@ -143,7 +105,6 @@ class Member:
         """
         self._ended = True
         failed = status not in (0, None)
-        self._status = (status if isinstance(status, int) else 1) if failed else 0
         session = self.session
         if self.place is None:
             return session.end()
@@ -172,13 +133,6 @@ class Member:
             from shardlift.recording.summary import summarise
 
             self.session.print(summarise(whole, self.record))
-
-
-def _own_stacks(program: Program) -> tuple[ThreadStack, ...]:
-    with tempfile.TemporaryFile("w+") as file:
-        faulthandler.dump_traceback(file)
-        file.seek(0)
-        return parse_dump(file.read().splitlines(), program.package)
 
 
 def _wait_for_parts(record: str, count: int) -> None:

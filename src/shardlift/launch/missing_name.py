@@ -90,11 +90,12 @@ class MissingName:
         return self._row() is not None
 
     def _row(self) -> Removed | None:
-        """The row of the name, or of the module that it was in."""
+        """The row of the name, of the module that it was in, or of a module that was in it."""
         rows = {row.name: row for row in ALL}
         parts = self.name.split(".")
         names = (".".join(parts[:k]) for k in range(len(parts), 1, -1))
-        return next((rows[name] for name in names if name in rows), None)
+        inside = (name for name in rows if name.startswith(f"{self.name}."))
+        return next((rows[name] for name in (*names, *inside) if name in rows), None)
 
     def _way_out(self, patch: bool) -> str:
         if not patch and self.name in {*MODULES, *(row.name for row in rows())}:

@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from shardlift._import_hook import AfterImport
-from shardlift._legacy import Session, UseRecorder, Uses
+from shardlift._legacy import Session, Uses
 from shardlift._legacy.names import CHANGED, RANDOM_KEYS
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
@@ -29,9 +29,10 @@ from shardlift.recording.tape.traced_prints import leave_out_traced_prints
 from shardlift.source.model import Version
 
 if TYPE_CHECKING:
+    from shardlift.recording.recorder import Recorder
     from shardlift.recording.tape.tape import Tape
 
-__all__ = ["RunOptions", "RunRecorder", "RunSession"]
+__all__ = ["RunOptions", "RunSession"]
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
 _NAMES = 6  # how many names are listed at the end
@@ -42,24 +43,6 @@ _OLD_RANDOM_NUMBERS = (
 # Seconds until the record is written for the first time, and at most between two times; and how
 # many times longer it is not written than it takes to write it.
 _FIRST, _LONGEST, _SHARE = 1.0, 60.0, 20
-
-
-class RunRecorder(UseRecorder, Protocol):
-    """What a session asks of whoever observes its program."""
-
-    running: bool  # has the program not ended yet?
-
-    def write(self, path: str | os.PathLike[str], /) -> Any:
-        """Write what was seen so far."""
-
-    def summary(self) -> str:
-        """A few lines for the end of a run."""
-
-    def note_devices(self) -> None:
-        """Note the devices, before JAX lets go of them at the end of the process."""
-
-    def has_calls(self) -> bool:
-        """Whether the program has called a mapped function."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +104,7 @@ class RunSession:
         self.process = os.getpid()
         self.path = options.record  # in a job of many processes, the path of this part
         self.joined = False  # is this process known to be one of a job?
-        self.observer: RunRecorder | None = None
+        self.observer: Recorder | None = None
         self.error: BaseException | None = None  # that ended the program
         self._writing = threading.Lock()
         self._ended = threading.Event()
@@ -141,7 +124,7 @@ class RunSession:
                     leave_out_traced_prints(stream)
         self._filter_threads()
 
-    def _prepare(self) -> RunRecorder | None:
+    def _prepare(self) -> Recorder | None:
         from shardlift import _compat
 
         _compat.leave_out_of_tracebacks(_FOLDER)
@@ -153,7 +136,7 @@ class RunSession:
             sys.modules["numpy.random"].seed(self.options.seed)
         return self.observer
 
-    def _recorder(self) -> RunRecorder:
+    def _recorder(self) -> Recorder:
         from shardlift.recording.process import job_name
         from shardlift.recording.recorder import Recorder
 

@@ -11,7 +11,6 @@ import jax
 
 from shardlift.mapping.argument_placement import ReshardWarning
 from shardlift.mapping.divergence import DivergenceError
-from shardlift.mapping.errors import CATALOGUE, Hint, hint_for
 from shardlift.mapping.nesting import NeedsInner
 from shardlift.mapping.pmap_options import Reshard, View, check_options
 from shardlift.mapping.registry import remember, site_of
@@ -20,15 +19,7 @@ from shardlift.mapping.site import MappedFunction
 if TYPE_CHECKING:
     from shardlift.mapping.explanation import Explanation
 
-__all__ = [
-    "CATALOGUE",
-    "DivergenceError",
-    "Hint",
-    "Pmapped",
-    "ReshardWarning",
-    "hint_for",
-    "pmap",
-]
+__all__ = ["DivergenceError", "Pmapped", "ReshardWarning", "pmap"]
 
 
 class Pmapped(Protocol):

@@ -11,7 +11,6 @@ import jax
 from jax.sharding import Mesh, PartitionSpec
 
 from shardlift import _compat
-from shardlift._html_table import html_table
 from shardlift.mapping.ahead_of_time import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.site import MappedFunction
@@ -31,13 +30,9 @@ class ExplainedLeaf:
     spec: PartitionSpec
     donated: bool = False
 
-    @property
-    def spec_text(self) -> str:
-        """``P('i', None)``."""
-        return "P(" + ", ".join(map(repr, self.spec)) + ")"
-
     def __str__(self) -> str:
-        return f"{self.name}: {self.type}, {self.spec_text}{', donated' if self.donated else ''}"
+        spec = f"P({', '.join(map(repr, self.spec))})"
+        return f"{self.name}: {self.type}, {spec}{', donated' if self.donated else ''}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,41 +46,22 @@ class Explanation:
     collectives: tuple[tuple[str, tuple[Hashable, ...], int], ...]  # kind, axes, how often
 
     def __str__(self) -> str:
-        sections = [
-            ("mesh", [self._mesh_text()]),
-            ("arguments", [*map(str, self.inputs)]),
-            ("outputs", [*map(str, self.outputs)]),
-            ("collectives", self._collective_texts() or ["none"]),
-        ]
-        lines = [f"pmap of {self.name}"]
-        for title, body in sections:
-            lines += [f"  {title}", *(f"    {line}" for line in body)]
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        """The same in a notebook, as a table."""
-        leaves = [
-            *(("argument", leaf) for leaf in self.inputs),
-            *(("output", leaf) for leaf in self.outputs),
-        ]
-        rows = [
-            (what, leaf.name, leaf.type, leaf.spec_text, "donated" if leaf.donated else "")
-            for what, leaf in leaves
-        ]
-        collectives = ", ".join(self._collective_texts()) or "no collectives"
-        caption = f"pmap of {self.name} on a mesh {self._mesh_text()}; {collectives}"
-        return html_table(("", "name", "type", "spec", ""), rows, caption)
-
-    def _mesh_text(self) -> str:
         axes = ", ".join(f"{name}: {size}" for name, size in self.mesh.shape.items())
         devices = " ".join(f"{d.platform}:{d.id}" for d in self.mesh.devices.flat)
-        return f"({axes}) on {devices}"
-
-    def _collective_texts(self) -> list[str]:
-        return [
+        exchanged = [
             f"{kind} over {', '.join(map(str, names))}" + (f", {times} times" if times > 1 else "")
             for kind, names, times in self.collectives
         ]
+        sections = {
+            "mesh": [f"({axes}) on {devices}"],
+            "arguments": [*map(str, self.inputs)],
+            "outputs": [*map(str, self.outputs)],
+            "collectives": exchanged or ["none"],
+        }
+        lines = [f"pmap of {self.name}"]
+        for title, body in sections.items():
+            lines += [f"  {title}", *(f"    {line}" for line in body)]
+        return "\n".join(lines)
 
 
 def explain(site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:

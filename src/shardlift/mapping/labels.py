@@ -20,7 +20,7 @@ class AxisLabel(str):
     finds the axis. Its text is the object's ``str``, because the lowering of collectives
     writes ``str(name)`` (jax 0.12) and the mesh in the compiled module must agree. Where that
     text has unsafe characters, the map works but such a collective does not on 0.12: see
-    `errors.CATALOGUE`.
+    `errors.toml`.
 
     >>> key = object()
     >>> label = AxisLabel(key)

@@ -30,17 +30,7 @@ def row_counter(tree: Any, axes: Sequence[Axis], size: int, static: Sequence[int
     number = _with_static(path[1].idx, static)
     steps = path[2:]
 
-    if not steps:
-
-        def rows(args: tuple[Any, ...]) -> int | None:
-            try:
-                return args[number].shape[axis]
-            except (AttributeError, IndexError, TypeError):
-                return None
-
-        return rows
-
-    def rows_of_leaf(args: tuple[Any, ...]) -> int | None:
+    def rows(args: tuple[Any, ...]) -> int | None:
         try:
             leaf = args[number]
             for step in steps:
@@ -49,7 +39,7 @@ def row_counter(tree: Any, axes: Sequence[Axis], size: int, static: Sequence[int
         except (AttributeError, LookupError, TypeError):
             return None
 
-    return rows_of_leaf
+    return rows
 
 
 def _paths(tree: Any) -> list[tuple[Any, Any]]:

@@ -23,12 +23,11 @@ _LONGEST = 120  # characters of a static value that are kept
 class Running:
     """What is observed of a call while it runs."""
 
-    __slots__ = ("busy", "compiled", "conversion", "fitted", "moved", "moving", "traced")
+    __slots__ = ("busy", "compiled", "fitted", "moved", "moving", "traced")
 
     def __init__(self) -> None:
         self.busy = False  # was anything seen?
         self.moving = 0.0
-        self.conversion = 0.0
         self.compiled: list[tuple[str, float]] = []  # names of programs, and how long they took
         self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given
@@ -72,21 +71,23 @@ class Signature(NamedTuple):
     """What determines which program a call needs."""
 
     tree: str
-    types: dict[str, str]  # by path: dtype, shape
-    weak: dict[str, bool]
-    places: dict[str, Placement]
-    static: dict[int, str]
+    static: dict[str, str]
+    leaves: dict[str, tuple[str, str, str]]  # by path: type, weak or strong, placement
     context: str
+
+
+_OF_LEAVES = (ReasonKind.TYPE, ReasonKind.WEAK_TYPE, ReasonKind.PLACEMENT)
 
 
 def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any]) -> Signature:
     """The signature of a call with these leaves, by path."""
     return Signature(
         tree=str(tree),
-        types={path: type_name(leaf) for path, leaf in leaves.items()},
-        weak={path: _is_weak(leaf) for path, leaf in leaves.items()},
-        places={path: placement_of(leaf) for path, leaf in leaves.items()},
-        static={k: _clip(value) for k, value in static.items()},
+        static={str(k): _clip(value) for k, value in static.items()},
+        leaves={
+            path: (type_name(leaf), _strength(leaf), str(placement_of(leaf)))
+            for path, leaf in leaves.items()
+        },
         context=f"x64={jax.config.values.get('jax_enable_x64')}",
     )
 
@@ -97,8 +98,9 @@ def type_name(leaf: Any) -> str:
     return f"{dtype}[{','.join(map(str, shape_of(leaf)))}]"
 
 
-def _is_weak(leaf: Any) -> bool:
-    return bool(getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex))))
+def _strength(leaf: Any) -> str:
+    weak = getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex)))
+    return "weak" if weak else "strong"
 
 
 def _clip(value: Any) -> str:
@@ -121,19 +123,15 @@ def _differences(old: Signature, new: Signature) -> list[CompileReason]:
     if old.tree != new.tree:
         return [CompileReason(ReasonKind.STRUCTURE)]
     causes = [
-        CompileReason(ReasonKind.STATIC_ARGUMENT, str(k), str(old.static.get(k)), value)
+        CompileReason(ReasonKind.STATIC_ARGUMENT, k, old.static.get(k, ""), value)
         for k, value in new.static.items()
         if old.static.get(k) != value
     ]
-    for path, value in new.types.items():
-        if old.types.get(path) != value:
-            causes.append(CompileReason(ReasonKind.TYPE, path, str(old.types.get(path)), value))
-        elif old.weak.get(path) != new.weak[path]:
-            sides = ("strong", "weak") if new.weak[path] else ("weak", "strong")
-            causes.append(CompileReason(ReasonKind.WEAK_TYPE, path, *sides))
-        elif old.places.get(path) != new.places[path]:
-            sides = str(old.places[path]), str(new.places[path])
-            causes.append(CompileReason(ReasonKind.PLACEMENT, path, *sides))
+    for path, leaf in new.leaves.items():
+        sides = zip(_OF_LEAVES, old.leaves.get(path, ("", "", "")), leaf, strict=True)
+        change = next(((kind, a, b) for kind, a, b in sides if a != b), None)
+        if change is not None:
+            causes.append(CompileReason(change[0], path, *change[1:]))
     if old.context != new.context:
         causes.append(CompileReason(ReasonKind.CONTEXT, "", old.context, new.context))
     return causes

@@ -15,7 +15,6 @@ from shardlift.mapping import registry
 from shardlift.recording.caller import is_users, user_line
 from shardlift.recording.mapped_calls import JitCall, JitFunction, MappedCall, PmapCall
 from shardlift.recording.process import name_of, site_behind
-from shardlift.recording.shard_map_calls import ShardMapCall, ShardMapped, UndecidedJit
 from shardlift.recording.site_records import SiteKey
 
 
@@ -30,8 +29,12 @@ class ObservedFunction(NamedTuple):
     # None: its calls cannot be taken apart.
     take_apart: Callable[[tuple[Any, ...], dict[str, Any]], MappedCall] | None = None
     static: Collection[int] = ()  # the positions of static arguments
-    inspected: bool = False  # does it know where its arguments belong?
     traceable: bool = True  # may its program be asked?
+
+    @property
+    def inspected(self) -> bool:
+        """Whether it knows where its arguments belong."""
+        return self.kind is SiteKind.PMAP and self.take_apart is not None
 
 
 Observe = Callable[[ObservedFunction], Any]
@@ -63,7 +66,6 @@ def _observed(pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any], obser
             program=site.name,
             take_apart=functools.partial(PmapCall, site),
             static=site.options.static,
-            inspected=True,
             traceable=real,
         )
     observed = observe(mapped)
@@ -72,24 +74,6 @@ def _observed(pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any], obser
         if real and site is not None:
             registry.remember(observed, site)
     return observed
-
-
-def hook_shard_maps_in(
-    jit: Callable[..., Any], observe: Observe, fault: Fault
-) -> Callable[..., Any]:
-    """``jit``, whose functions go through ``observe`` if they turn out to call shard_map."""
-
-    def undecided(jitted: Any, fun: Any, options: dict[str, Any]) -> Any:
-        key = SiteKey(*user_line(), name_of(fun))
-
-        def decided(mapped: ShardMapped) -> Any:
-            take_apart, static = functools.partial(ShardMapCall, mapped), mapped.function.static
-            kind, name = SiteKind.SHARD_MAP, key.function
-            return observe(ObservedFunction(jitted, fun, kind, key, name, take_apart, static, True))
-
-        return UndecidedJit(jitted, JitFunction(fun, options), options, decided)
-
-    return _hook(jit, undecided, fault)
 
 
 def hook_every(

@@ -16,9 +16,8 @@ import jax
 from shardlift.capture.schema import Move, MovedBy, Process, Untried, WholeBatchTrial
 from shardlift.recording import whole_batch_trial
 from shardlift.recording.compilations import Running, here
-from shardlift.recording.completion_times import Waiter
 from shardlift.recording.hooks import Fault, ObservedFunction
-from shardlift.recording.mapped_calls import MappedCall, PmapCall
+from shardlift.recording.mapped_calls import PmapCall
 from shardlift.recording.output_reads import Origins
 from shardlift.recording.process import process_facts
 from shardlift.recording.programs import collectives
@@ -36,18 +35,16 @@ class Inspector:
     def __init__(self, began: float, fault: Fault) -> None:
         self._began, self._fault = began, fault
         self._late = 0.0  # seconds of looks that need not have been made
-        self.looking = 0.0  # seconds of all looks
         self.sites = 0  # that share the budget
-        self.waiter = Waiter()
         self.origins = Origins()
         self.process: Process | None = None
 
     def inspect(
         self, mapped: ObservedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> MappedCall | None:
+    ) -> PmapCall | None:
         """Inspect a call that compiled a program, after it has run."""
         try:
-            return take_apart(mapped, args, kwargs)
+            return _take_apart(mapped, args, kwargs)
         except Exception as error:
             self._fault(error)
             return None
@@ -59,7 +56,7 @@ class Inspector:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         now: float,
-    ) -> MappedCall | None:
+    ) -> PmapCall | None:
         """Inspect a call that is about to run, if one is due and within the time budget."""
         if record.calls >= record.next_look:
             record.later()
@@ -70,21 +67,19 @@ class Inspector:
             return None
         look = None
         with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
-            look = take_apart(mapped, args, kwargs)
-            assert look is not None
-            look.comparing = record.compare_now(now)
-            if look.comparing:
+            look = _take_apart(mapped, args, kwargs)
+            if record.compare_now(now):
                 look.compare_inputs()
                 self._hold(record, mapped, look)
             look.seconds = _clock() - now
         self._looked(record, _clock() - now)
         return look
 
-    def _hold(self, record: SiteRecord, mapped: ObservedFunction, look: MappedCall) -> None:
+    def _hold(self, record: SiteRecord, mapped: ObservedFunction, look: PmapCall) -> None:
         """Keep the arguments for a trial on the whole batch, until one has shown something."""
         trial = record.whole_batch
         is_due = trial is None or trial.untried is Untried.EQUAL_ROWS
-        if not is_due or not mapped.traceable or not isinstance(look, PmapCall):
+        if not is_due or not mapped.traceable:
             return
         try:
             look.held = whole_batch_trial.hold(look)
@@ -96,30 +91,26 @@ class Inspector:
         record: SiteRecord,
         mapped: ObservedFunction,
         running: Running,
-        look: MappedCall | None,
+        look: PmapCall | None,
         out: Any,
         span: tuple[float, float],
     ) -> None:
         """Record a call that was inspected, compiled a program, or moved arguments."""
         entered, left = span
-        took = left - entered
+        took, times = left - entered, record.times
         compiled = is_compiled(running, mapped)
         try:
             if look is not None and not compiled and look.comparing:
                 jax.block_until_ready(out)  # its outputs are going to be read: time that
-                record.waiting.add(_clock() - left)
+                times["waiting"].add(_clock() - left)
             if compiled:
-                record.compiling.add(took)
+                times["compiling"].add(took)
                 seconds = sum(seconds for _, seconds in running.compiled)
-                seen = None if look is None else look.signature()
-                record.note_compile(seen, entered - self._began, seconds)
+                record.note_compile(None if look is None else look.signature(), seconds)
             else:
-                record.call.add(took)
-                record.dispatch.add(max(0.0, took - running.moving - running.conversion))
+                times["call"].add(took)
                 if running.moving:
-                    record.moving.add(running.moving)
-                if running.conversion:
-                    record.conversion.add(running.conversion)
+                    times["moving"].add(running.moving)
             for path, source, target, size in running.moved:
                 record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
             if look is not None:
@@ -133,7 +124,6 @@ class Inspector:
             record.next_compare = now + cost * self.sites / SHARE
 
     def _looked(self, record: SiteRecord, seconds: float) -> None:
-        self.looking += seconds
         if record.looked > EARLY:
             self._late += seconds
 
@@ -142,7 +132,7 @@ class Inspector:
         record: SiteRecord,
         mapped: ObservedFunction,
         running: Running,
-        look: MappedCall,
+        look: PmapCall,
         out: Any,
         compiled: bool,
     ) -> None:
@@ -151,7 +141,7 @@ class Inspector:
         record.about = look.about()
         self.process = self.process or process_facts(True)
         record.note_leaves(record.arguments, look.arguments())
-        record.note_leaves(record.outputs, look.outputs(out, look.comparing))
+        record.note_leaves(record.outputs, look.outputs(out))
         record.note_kept(look.kept())
         for path, leaf, _ in look.rows_of(out):  # by which they are known when they are read
             if isinstance(leaf, jax.Array):
@@ -159,17 +149,17 @@ class Inspector:
         moves = look.moves(path for path, *_ in running.moved)
         for move in moves:
             record.note_move(move)
-        if moves and not compiled and record.probes.count < PROBES:
+        if moves and not compiled and record.times["probes"].count < PROBES:
             jax.block_until_ready(out)
             seconds = look.probe({move.path for move in moves})
             if seconds is not None:
-                record.probes.add(seconds)
+                record.times["probes"].add(seconds)
         if compiled and mapped.traceable and record.traces:
             self._ask_program(record, look, running.fitted)
         if look.held is not None and record.traces:
             self._try(record, look, running.fitted)
 
-    def _ask_program(self, record: SiteRecord, look: MappedCall, fitted: list[Any] | None) -> None:
+    def _ask_program(self, record: SiteRecord, look: PmapCall, fitted: list[Any] | None) -> None:
         exchanged = None
         with _apart_from_the_program() as running:
             try:
@@ -184,14 +174,13 @@ class Inspector:
             record.unseen["the collectives of a program that could not be asked for them"] = None
         else:
             record.collectives = exchanged
-        if look.name in running.traced:  # once is once too often
+        if look.site.name in running.traced:  # once is once too often
             record.traces = False
             later = "collectives of later programs: the function was traced once more"
             record.unseen[later] = None
 
-    def _try(self, record: SiteRecord, look: MappedCall, fitted: list[Any] | None) -> None:
+    def _try(self, record: SiteRecord, look: PmapCall, fitted: list[Any] | None) -> None:
         """Run a step once on the whole batch; an error of it is noted."""
-        assert isinstance(look, PmapCall)
         assert look.held is not None
         with _apart_from_the_program():
             try:
@@ -209,14 +198,6 @@ class Inspector:
                 first_line = f"{type(error).__name__}: {error}".partition("\n")[0]
                 record.whole_batch = WholeBatchTrial(Untried.FAILED, clip(first_line))
 
-    def sample(self, record: SiteRecord, out: Any, left: float) -> None:
-        """Measure in another thread how long the outputs of a call take."""
-        try:
-            self.waiter.hand_over(out, left, record.waiting)
-        except Exception as error:
-            self._fault(error)
-        self.looking += _clock() - left
-
 
 @contextlib.contextmanager
 def _apart_from_the_program() -> Iterator[Running]:
@@ -229,11 +210,13 @@ def _apart_from_the_program() -> Iterator[Running]:
         here.running, here.is_apart = None, False
 
 
-def take_apart(
+def _take_apart(
     mapped: ObservedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> MappedCall | None:
-    """A call that can be inspected; None if the function does not know where arguments belong."""
-    return mapped.take_apart(args, kwargs) if mapped.take_apart and mapped.inspected else None
+) -> PmapCall:
+    assert mapped.take_apart is not None
+    call = mapped.take_apart(args, kwargs)
+    assert isinstance(call, PmapCall)
+    return call
 
 
 def is_compiled(running: Running, mapped: ObservedFunction) -> bool:

@@ -1,6 +1,6 @@
 """One call of a mapped function: its arguments and outputs taken apart, and a close look at them.
 
-Where calls are on tape, each is taken apart. For facts it is done on the first calls of a site,
+Where calls are on tape, each is taken apart. For facts it is done on the first calls of a pmap,
 then ever more rarely, and whenever a program was compiled.
 """
 
@@ -13,44 +13,24 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from jax.sharding import Sharding
 
 from shardlift import _compat
-from shardlift.capture.schema import (
-    HOST,
-    IN_PLACE,
-    LeafFacts,
-    Move,
-    MovedBy,
-    Placement,
-    Proof,
-)
-from shardlift.mapping.axes import Axis, argument_names, prefix_leaves, shape_of, spec_of
+from shardlift.capture.schema import LeafFacts, Move, MovedBy, Placement, Proof
+from shardlift.mapping.axes import Axis, argument_names, prefix_leaves, shape_of
 from shardlift.mapping.call import with_static
 from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.plan import Plan, permit_trace
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording.compilations import Signature, signature
-from shardlift.recording.placements import placement_by, placement_of, spec_text
-from shardlift.recording.process import MOST_DEVICES
+from shardlift.recording.placements import placement_by, placement_of
 from shardlift.recording.proofs import proofs
 from shardlift.recording.row_equality import Comparison, compare
 from shardlift.recording.site_records import clip
 
 PATIENCE = 0.2  # seconds that comparing the leaves of one call may take
 LARGEST_PROBE = 256 * 2**20  # bytes of arguments that are placed once more to time it
-
-
-class ArgumentLeaf(NamedTuple):
-    """A leaf of the arguments, and where the site wants it."""
-
-    path: str
-    leaf: Any
-    axis: Axis
-    spec: PartitionSpec
-    target: Sharding | None  # None: an array may lie anywhere
-    donated: bool
 
 
 class HeldCall(NamedTuple):
@@ -64,25 +44,10 @@ Rows = list[tuple[str, Any, Axis]]  # path, leaf and device axis
 
 
 class MappedCall:
-    """One call of a mapped function, taken apart before it runs.
-
-    Subclasses say how the arguments are flattened. Those whose calls are inspected also say where
-    arguments belong, and how their program is asked.
-    """
+    """One call of a mapped function, taken apart before it runs."""
 
     rows: Rows  # of the arguments that are not static
     size: int  # devices; 0: not known
-    name: str  # of its program
-    mesh: Mesh
-    axis_name: str  # of the mapped axis, as the user gave it
-    label: str  # of the mapped axis in the mesh
-    copies: int  # devices that hold a copy of an argument that is not split
-    comparing = False  # whether the rows of its leaves are compared
-    seconds = 0.0  # that the inspection took before the call
-    held: HeldCall | None = None  # the arguments, for a trial after the call
-
-    def __init__(self) -> None:
-        self.compared: dict[str, Comparison] = {}
 
     @property
     def leaves(self) -> list[Any]:
@@ -105,134 +70,20 @@ class MappedCall:
         """Path, leaf and axis of every output."""
         raise NotImplementedError
 
-    def placed_rows_of(self, out: Any) -> Rows:
-        """The same, with the axis that is split over the devices."""
-        return self.rows_of(out)
-
-    def about(self) -> dict[str, Any]:
-        """Axis, mesh and devices."""
-        devices = [f"{device.platform}:{device.id}" for device in self.mesh.devices.flat]
-        return {
-            "axis_name": clip(self.axis_name),
-            "axis_size": int(self.mesh.shape[self.label]),
-            "mesh": {clip(str(axis)): int(size) for axis, size in self.mesh.shape.items()},
-            "devices": tuple(devices[:MOST_DEVICES]),
-        }
-
-    def compare_inputs(self) -> None:
-        """Compare the rows of each argument; before the call, which may free them."""
-        self.compared = compare_leaves(row for row in self.rows if row[2] is not None)
-
-    # ---- after the call
-
-    @cached_property
-    def given(self) -> list[ArgumentLeaf]:
-        """Every leaf of the arguments."""
-        raise NotImplementedError
-
-    def spec_of_output(self, leaf: Any, axis: Axis) -> PartitionSpec:
-        """How an output is split."""
-        raise NotImplementedError
-
-    def signature(self) -> Signature:
-        """What decides which program the call needs."""
-        leaves = {path: leaf for path, leaf, _ in self.rows}
-        return signature(leaves, *self.structure())
-
-    def traced(self, fitted: list[Any] | None) -> Any:
-        """The program that ran, None where it cannot be asked without tracing it anew.
-
-        ``fitted`` are the leaves that it ran with, if they are not those that were given.
-        """
-        raise NotImplementedError
-
-    def proofs(self, known: dict[str, LeafFacts], traced: Any) -> tuple[Proof, ...]:  # noqa: ARG002
-        """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
-        return ()
-
-    def arguments(self) -> list[LeafFacts]:
-        """Every argument as it was given."""
-        return [
-            make_leaf(
-                one.path, one.leaf, one.axis, one.spec, self.copies, placement,
-                self.compared.get(one.path), one.donated,
-            )
-            for one, placement in zip(self.given, self.placements, strict=True)
-        ]  # fmt: skip
-
-    def outputs(self, out: Any, comparing: bool) -> list[LeafFacts]:
-        """Every output; ``comparing`` waits for them."""
-        rows = self.placed_rows_of(out)
-        compared = compare_leaves(rows) if comparing else {}
-        return [
-            make_leaf(
-                path, leaf, axis, self.spec_of_output(leaf, axis), self.copies, IN_PLACE,
-                compared.get(path), False,
-            )
-            for path, leaf, axis in rows
-        ]  # fmt: skip
-
-    @cached_property
-    def placements(self) -> list[Placement]:
-        """Where each argument lay."""
-        known: dict[Any, bool] = {}
-        return [
-            IN_PLACE if _is_in_place(one, known) else placement_of(one.leaf) for one in self.given
-        ]
-
-    def moves(self, already: Iterable[str]) -> list[Move]:
-        """The arguments that the program itself had to bring to its devices."""
-        moved = set(already)
-        return [
-            Move(
-                one.path, placement, placement_by(self._target(one)),
-                nbytes(one.leaf) * (self.copies if one.axis is None else 1), 1, MovedBy.PROGRAM,
-            )
-            for one, placement in zip(self.given, self.placements, strict=True)
-            if placement != IN_PLACE and one.path not in moved
-        ]  # fmt: skip
-
-    def _target(self, one: ArgumentLeaf) -> Sharding:
-        return one.target or NamedSharding(self.mesh, PartitionSpec())
-
-    def probe(self, paths: set[str]) -> float | None:
-        """How long it takes to place these arguments; they are placed once more, and waited for.
-
-        The program does it as part of the call, where nobody can time it.
-        """
-        chosen = [one for one in self.given if one.path in paths]
-        return placing_time([(one.leaf, self._target(one)) for one in chosen])
-
-    def kept(self) -> list[str]:
-        """The donated arguments whose memory was not reused."""
-        return [
-            one.path
-            for one in self.given
-            if one.donated and isinstance(one.leaf, jax.Array) and not one.leaf.is_deleted()
-        ]
-
-
-def _is_in_place(one: ArgumentLeaf, known: dict[Any, bool]) -> bool:
-    if not isinstance(one.leaf, jax.Array) or one.target is None:
-        return isinstance(one.leaf, jax.Array)
-    sharding, ndim = one.leaf.sharding, one.leaf.ndim
-    key = (id(sharding), id(one.target), ndim)  # most leaves share a sharding
-    if key not in known:
-        known[key] = sharding.is_equivalent_to(one.target, ndim)
-    return known[key]
-
 
 class PmapCall(MappedCall):
-    """One call of a pmap, which knows which axis of everything is the devices'."""
+    """One call of a pmap, which knows where its arguments belong, and can be inspected."""
+
+    comparing = False  # whether the rows of its leaves are compared
+    seconds = 0.0  # that the inspection took before the call
+    held: HeldCall | None = None  # the arguments, for a trial after the call
 
     def __init__(self, site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        super().__init__()
-        self.site, self.name = site, site.name
+        self.site = site
         self.call = call = site.take_apart(args, kwargs)
         self.rows = list(zip(site.names(call), call.leaves, call.axes, strict=True))
         self.size = call.size
-        name = site.options.axis_name
-        self.axis_name = "" if name is None else str(name)
+        self.compared: dict[str, Comparison] = {}
 
     def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same arguments with other leaves."""
@@ -245,11 +96,21 @@ class PmapCall(MappedCall):
 
     def devices(self) -> Iterable[jax.Device]:
         """The devices of all processes."""
-        return tuple(self.mesh.devices.flat)
+        return tuple(self.plan.mesh.devices.flat)
 
     def rows_of(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""
-        return pmap_outputs(self.site, out)
+        axes = prefix_leaves(self.site.options.out_axes, out, "out_axes")
+        rows = zip(output_leaves(out), axes, strict=True)
+        return [(path, leaf, axis if axis is None else max(axis, 0)) for (path, leaf), axis in rows]
+
+    def compare_inputs(self) -> None:
+        """Compare the rows of each argument; before the call, which may free them."""
+        self.comparing = True
+        self.compared = compare_leaves(row for row in self.rows if row[2] is not None)
+        jax.block_until_ready(self.leaves)  # so that the time of this call alone is measured
+
+    # ---- after the call
 
     @cached_property
     def plan(self) -> Plan:
@@ -257,38 +118,86 @@ class PmapCall(MappedCall):
         return self.site.with_plan(self.call, lambda plan: plan)
 
     @property
-    def mesh(self) -> Mesh:  # type: ignore[override]
-        """The mesh of the plan."""
-        return self.plan.mesh
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
+    def label(self) -> str:
         """The mapped axis in the mesh."""
         return self.plan.label
 
-    @property
-    def copies(self) -> int:  # type: ignore[override]
-        """Devices of the pmap."""
-        return self.plan.home.size
+    def about(self) -> dict[str, Any]:
+        """The mapped axis, as the user gave it."""
+        name = self.site.options.axis_name
+        return {
+            "axis_name": "" if name is None else clip(str(name)),
+            "axis_size": int(self.plan.mesh.shape[self.label]),
+        }
 
-    @cached_property
-    def given(self) -> list[ArgumentLeaf]:
-        """Every leaf of the arguments."""
-        rows = zip(self.rows, self.site.donated(self.call), strict=True)
+    def signature(self) -> Signature:
+        """What decides which program the call needs."""
+        leaves = {path: leaf for path, leaf, _ in self.rows}
+        return signature(leaves, *self.structure())
+
+    def arguments(self) -> list[LeafFacts]:
+        """Every argument as it was given."""
+        donated = self.site.donated(self.call)
         return [
-            ArgumentLeaf(
-                path, leaf, axis, spec_of(axis, self.plan.label), self.plan.sharding(axis), donated
-            )
-            for (path, leaf, axis), donated in rows
+            self._leaf(row, self.compared.get(row[0]), gone)
+            for row, gone in zip(self.rows, donated, strict=True)
         ]
 
-    def spec_of_output(self, leaf: Any, axis: Axis) -> PartitionSpec:  # noqa: ARG002
-        """How an output is split."""
-        return spec_of(axis, self.plan.label)
+    def outputs(self, out: Any) -> list[LeafFacts]:
+        """Every output; a comparison waits for them."""
+        rows = self.rows_of(out)
+        compared = compare_leaves(rows) if self.comparing else {}
+        return [self._leaf(row, compared.get(row[0])) for row in rows]
+
+    def _leaf(
+        self, row: tuple[str, Any, Axis], compared: Comparison | None, donated: bool = False
+    ) -> LeafFacts:
+        path, leaf, axis = row
+        copies = self._copies(axis) if isinstance(leaf, jax.Array) else 1
+        return LeafFacts(
+            path=path,
+            dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
+            shape=shape_of(leaf),
+            nbytes=nbytes(leaf) * copies,
+            axis=axis,
+            donated=donated,
+            compared=int(compared is not None),
+            equal=None if compared is None else compared.equal,
+            digest=None if compared is None else compared.digest,
+        )
+
+    def _copies(self, axis: Axis) -> int:
+        return self.plan.home.size if axis is None else 1
+
+    def moves(self, already: Iterable[str]) -> list[Move]:
+        """The arguments that the program itself had to bring to its devices."""
+        moved, known = set(already), dict[Any, bool]()
+        moves = []
+        for path, leaf, axis in self.rows:
+            target = self.plan.sharding(axis)
+            if path not in moved and not _is_in_place(leaf, axis, target, known):
+                size = nbytes(leaf) * self._copies(axis)
+                source: Placement = placement_of(leaf)
+                moves.append(Move(path, source, placement_by(target), size, 1, MovedBy.PROGRAM))
+        return moves
 
     def probe(self, paths: set[str]) -> float | None:
-        """How long it takes to place these arguments; not known in a job of many processes."""
-        return None if self.plan.bridge is not None else super().probe(paths)
+        """How long it takes to place these arguments; they are placed once more, and waited for.
+
+        The program does it as part of the call, where nobody can time it.
+        """
+        chosen = [(leaf, axis) for path, leaf, axis in self.rows if path in paths]
+        return placing_time([(leaf, self.plan.sharding(axis)) for leaf, axis in chosen])
+
+    def kept(self) -> list[str]:
+        """The donated arguments whose memory was not reused."""
+        return [
+            path
+            for (path, leaf, _), donated in zip(
+                self.rows, self.site.donated(self.call), strict=True
+            )
+            if donated and isinstance(leaf, jax.Array) and not leaf.is_deleted()
+        ]
 
     def traced(self, fitted: list[Any] | None) -> Any:
         """The program that ran, None where it cannot be asked without tracing it anew.
@@ -344,11 +253,13 @@ class PmapCall(MappedCall):
         return types
 
 
-def pmap_outputs(site: MappedFunction, out: Any) -> Rows:
-    """Path, leaf and axis of every output of a pmap."""
-    axes = prefix_leaves(site.options.out_axes, out, "out_axes")
-    rows = zip(output_leaves(out), axes, strict=True)
-    return [(path, leaf, axis if axis is None else max(axis, 0)) for (path, leaf), axis in rows]
+def _is_in_place(leaf: Any, axis: Axis, target: Sharding, known: dict[Any, bool]) -> bool:
+    if not isinstance(leaf, jax.Array):
+        return False
+    key = (id(leaf.sharding), axis, leaf.ndim)  # most leaves share a sharding
+    if key not in known:
+        known[key] = leaf.sharding.is_equivalent_to(target, leaf.ndim)
+    return known[key]
 
 
 class JitFunction:
@@ -366,7 +277,6 @@ class JitCall(MappedCall):
     def __init__(
         self, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        super().__init__()
         self.args, self.kwargs, self.size = args, kwargs, 0
         static = {k % len(args) for k in function.static if -len(args) <= k < len(args)}
         self._numbers = [k for k in range(len(args)) if k not in static]
@@ -451,29 +361,3 @@ def compare_leaves(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Compariso
         if comparison is not None:
             comparisons[path] = comparison
     return comparisons
-
-
-def make_leaf(
-    path: str,
-    leaf: Any,
-    axis: Axis,
-    spec: PartitionSpec,
-    copies: int,
-    placement: Placement,
-    compared: Comparison | None,
-    donated: bool,
-) -> LeafFacts:
-    """What is known of a leaf, for the capture."""
-    return LeafFacts(
-        path=path,
-        dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
-        shape=shape_of(leaf),
-        nbytes=nbytes(leaf) * (copies if axis is None and placement != HOST else 1),
-        axis=axis,
-        spec=spec_text(spec),
-        placement=placement,
-        donated=donated,
-        compared=int(compared is not None),
-        equal=None if compared is None else compared.equal,
-        digest=None if compared is None else compared.digest,
-    )

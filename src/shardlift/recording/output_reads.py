@@ -18,16 +18,16 @@ MOST_ORIGINS = 20_000  # kinds of outputs that are remembered
 
 
 class Origin(NamedTuple):
-    """The outputs that an array may be.
+    """The output that an array may be.
 
     Arrays of one program share the objects that say their type, with each other if the types
-    are equal: then it is one of them, and from several sites it is not counted for any.
+    are equal: then it is one of them. From several sites it is not counted for any.
     """
 
     aval: Any  # kept, so that the ids stay their own
     sharding: Any
-    records: frozenset[SiteRecord]
-    paths: tuple[str, ...]
+    record: SiteRecord | None  # None: outputs of several sites
+    path: str
 
 
 class Origins:
@@ -41,13 +41,10 @@ class Origins:
         aval, sharding = array.aval, array.sharding
         key = (id(aval), id(sharding))
         known = self._known.get(key)
-        if known is None and len(self._known) >= MOST_ORIGINS:
-            return
-        records = known.records if known else frozenset()
-        paths = known.paths if known and record in records else ()
-        if path not in paths:
-            paths = (*paths, path)
-        self._known[key] = Origin(aval, sharding, records | {record}, paths)
+        if known is None and len(self._known) < MOST_ORIGINS:
+            self._known[key] = Origin(aval, sharding, record, path)
+        elif known is not None and known.record is not record:
+            self._known[key] = known._replace(record=None)
 
     def find(self, array: jax.Array) -> Origin | None:
         """What an array may be; None if it is no output."""

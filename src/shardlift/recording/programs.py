@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from shardlift import _compat
@@ -16,48 +15,27 @@ _MOVING = COLLECTIVES - {"axis_index"}
 
 
 def collectives(jaxpr: Any) -> tuple[Collective, ...]:
-    """The collectives of one call, by kind and axes, separately for a backward pass.
+    """The collectives of one call, by kind, separately for a backward pass.
 
     A collective of a backward pass is the transpose of one in the function that is
     differentiated (or stands in its custom rule): the gradient goes through it.
     """
-    by_kind: dict[tuple[str, tuple[str, ...], bool], Collective] = {}
-    for new in _walk(jaxpr, 1, True, ""):
-        key = (new.kind, new.axes, new.gradient)
-        old = by_kind.get(key, replace(new, count=0, nbytes=0))
-        by_kind[key] = replace(
-            new,
-            count=old.count + new.count,
-            nbytes=old.nbytes + new.nbytes,
-            exact=old.exact and new.exact,
-            lines=tuple(dict.fromkeys((*old.lines, *new.lines)))[:MOST_LINES],
-        )
-    return tuple(by_kind.values())
+    lines: dict[tuple[str, bool], dict[str, None]] = {}
+    for kind, gradient, eqn in _walk(jaxpr, ""):
+        lines.setdefault((kind, gradient), {}).update(dict.fromkeys(_line(eqn)))
+    return tuple(Collective(*key, tuple(at)[:MOST_LINES]) for key, at in lines.items())
 
 
-def _walk(jaxpr: Any, times: int, exact: bool, around: str) -> Iterator[Collective]:
-    """Each equation with a collective; not ``exact`` in a loop or branch of unknown turns."""
+def _walk(jaxpr: Any, around: str) -> Iterator[tuple[str, bool, Any]]:
+    """Each equation with a collective, and whether it is in a backward pass."""
     for eqn in jaxpr.eqns:
-        kind = eqn.primitive.name
         transforms = f"{around}/{_compat.transforms_of(eqn)}"
-        if kind in _MOVING:
-            nbytes = times * sum(_nbytes(operand.aval) for operand in eqn.invars)
-            gradient = _in_backward_pass(transforms)
-            axes = tuple(map(str, _compat.collective_axes(eqn)))
-            yield Collective(kind, axes, times, nbytes, exact, gradient, _line(eqn))
-        turns = int(eqn.params.get("length") or 1) if kind == "scan" else 1
-        known = exact and kind not in ("while", "cond")
+        if eqn.primitive.name in _MOVING:
+            # What `jax.checkpoint` computes again in a backward pass is of the forward one.
+            backward = "transpose(" in transforms.rpartition("rematted_computation")[2]
+            yield eqn.primitive.name, backward, eqn
         for inner in _compat.inner_jaxprs(eqn.params):
-            yield from _walk(inner, times * turns, known, transforms)
-
-
-def _in_backward_pass(transforms: str) -> bool:
-    # What `jax.checkpoint` computes again in a backward pass is of the forward one.
-    return "transpose(" in transforms.rpartition("rematted_computation")[2]
-
-
-def _nbytes(aval: Any) -> int:
-    return int(getattr(aval, "size", 0)) * int(getattr(aval.dtype, "itemsize", 0))
+            yield from _walk(inner, transforms)
 
 
 def _line(eqn: Any) -> tuple[str, ...]:

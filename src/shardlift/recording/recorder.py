@@ -20,13 +20,7 @@ import jax
 
 from shardlift import _compat
 from shardlift.capture import files
-from shardlift.capture.schema import (
-    Capture,
-    Overhead,
-    Read,
-    ReadBy,
-    SiteKind,
-)
+from shardlift.capture.schema import Capture, Read, ReadBy, SiteKind
 from shardlift.mapping import nesting, observer
 from shardlift.mapping.argument_placement import Fit
 from shardlift.mapping.call import Call
@@ -40,7 +34,6 @@ from shardlift.recording.hooks import (
     hook_every,
     hook_exported,
     hook_pmap,
-    hook_shard_maps_in,
 )
 from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.mapped_calls import nbytes
@@ -81,8 +74,6 @@ class Recorder:
     ) -> None:
         self._command = tuple(command)
         self._patched, self._facts, self._tape = patched, facts, tape
-        # Whether calls are compared with another run, and not only kept beside the facts.
-        self._compared = tape is not None and (tape.options.jit or not facts)
         self._began = _clock()
         self._started = time.time()
         self._process_id = os.getpid()
@@ -94,7 +85,6 @@ class Recorder:
         self._inspector = Inspector(self._began, self._faulty)
         self._used: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
-        self._own = 0.0
         self._on = False
         self.running = False  # what is written before the end of the program says so
         self._written: tuple[str, Capture] | None = None  # where, and what, last
@@ -125,7 +115,6 @@ class Recorder:
             self._on = False
             compilations.stop_listening()
             observer.current = None
-            self._inspector.waiter.close()
 
     # ---- what is recorded
 
@@ -136,9 +125,7 @@ class Recorder:
         return hook_pmap(pmap, self._observe, self._faulty)
 
     def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
-        """The given jit; its functions that call shard_map are sites too."""
-        if not self._compared:
-            return hook_shard_maps_in(jit, self._observe, self._faulty)
+        """The given jit; its functions are sites where calls are on tape."""
         return self._hook_for_tape(jit, SiteKind.JIT)
 
     def shard_map(self, shard_map: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,12 +134,12 @@ class Recorder:
 
     def exported_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The given ``jax.export.Exported.call``; exported functions are sites where it is used."""
-        if self._tape is None or not self._tape.options.jit:
+        if self._tape is None:
             return call
         return hook_exported(call, self._observe, self._faulty)
 
     def _hook_for_tape(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
-        if self._tape is None or not self._tape.options.jit:
+        if self._tape is None:
             return transform
         return hook_every(transform, kind, self._observe, self._faulty)
 
@@ -161,8 +148,7 @@ class Recorder:
         record = self._site(self._numbered(mapped), mapped.kind)
         if record is None:
             return mapped.call
-        record.made += 1
-        timed = self._facts and (not self._compared or mapped.inspected)
+        timed = self._facts and mapped.kind is SiteKind.PMAP
         tape = self._taped(record, mapped, timed)
         call = tape or mapped.call
         if timed:
@@ -179,7 +165,7 @@ class Recorder:
     def _numbered(self, mapped: ObservedFunction) -> SiteKey:
         """The key; each function of a line has its own if calls are compared, not only counted."""
         key = mapped.key
-        if not self._compared:
+        if self._tape is None:
             return key
         codes = self._codes.setdefault(key, [])
         code = codes_of(mapped.fun)
@@ -206,20 +192,18 @@ class Recorder:
         label = f"{record.key.function} ({os.path.basename(record.key.file)}:{record.key.line})"
         tracing, annotation, clock = _compat.tracing, jax.profiler.TraceAnnotation, _clock
         inspector = self._inspector
-        waiter = inspector.waiter
 
         # What every call pays; see bench/record_overhead.py before you add to it.
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            began = clock()
             if tracing():
                 self._under(record, nesting.current_frame() is not None, (args, kwargs))
                 return call(*args, **kwargs)
             outer, running = here.running, here.spare or Running()
-            look = None
-            if record.calls >= record.next_look or began >= record.next_compare:
-                look = inspector.before(record, mapped, args, kwargs, began)
+            look, entered = None, clock()
+            if record.calls >= record.next_look or entered >= record.next_compare:
+                look = inspector.before(record, mapped, args, kwargs, entered)
+                entered = clock()
             here.running, here.spare = running, None
-            entered = clock()
             try:
                 with annotation(label):
                     out = call(*args, **kwargs)
@@ -236,12 +220,9 @@ class Recorder:
             else:
                 here.spare = running
                 record.pending.append(left - entered)
-                if left >= waiter.next:
-                    inspector.sample(record, out, left)
                 if len(record.pending) >= BATCH:
                     self._count(record)
             record.calls += 1
-            self._own += entered - began + clock() - left
             return out
 
         return recorded
@@ -252,13 +233,13 @@ class Recorder:
             count = len(record.pending)
             durations = record.pending[:count]
             del record.pending[:count]  # not a new list: a call may be about to append to this one
-            record.plain.add_all(durations)
+            record.times["call"].add_all(durations)
 
     def _site(self, key: SiteKey, kind: SiteKind) -> SiteRecord | None:
         """The record of a site; None beyond the bound of a capture."""
         with self._lock:
             if key not in self._sites:
-                if not self._compared and len(self._sites) >= MOST_SITES:
+                if self._tape is None and len(self._sites) >= MOST_SITES:
                     if len(self._sites_left_out) < MOST_LEFT_OUT:
                         self._sites_left_out.add(key)
                     return None
@@ -307,25 +288,15 @@ class Recorder:
         except Exception as error:
             self._faulty(error)
 
-    def converted(self, seconds: float) -> None:
-        """See `mapping.observer`: arrays of this process were made global ones, or the reverse."""
-        running = here.running
-        if running is not None:
-            running.busy = True
-            running.conversion += seconds
-
     def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
         """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
         try:
             origin = self._inspector.origins.find(array)
-            if origin is not None and len(origin.records) > 1:
+            if origin is not None and origin.record is None:
                 self._unsure += 1
-            elif origin is not None:
-                file, line = user_line()
-                (record,) = origin.records
-                path, others = origin.paths[0], len(origin.paths) - 1
-                read = Read(path, ReadBy(how), file, line, 1, nbytes, seconds, others)
-                record.note_read(read)
+            elif origin is not None and origin.record is not None:
+                read = Read(origin.path, ReadBy(how), *user_line(), 1, nbytes, seconds)
+                origin.record.note_read(read)
         except Exception as error:
             self._faulty(error)
 
@@ -359,7 +330,6 @@ class Recorder:
             processes=(process,),
             sites=tuple(record.freeze(process.index) for record in records),
             used=dict(self._used),
-            overhead=Overhead(calls, self._own, self._inspector.looking, annotation_cost()),
             unseen=tuple(self._unseen()),
             sources=sources() if calls and self._facts else {},
             job=job_name(),
@@ -387,9 +357,6 @@ class Recorder:
             yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
         if self._facts and not self._patched:
             yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
-        if self._inspector.waiter.lost:
-            lost = self._inspector.waiter.lost
-            yield f"the waiting time of {lost} sampled calls, whose outputs were donated"
         for fault, count in self._faults.items():
             yield f"what an error of the recorder hid, {count} times: {fault}"
 
@@ -415,13 +382,3 @@ def _copy_methods(mapped: Any, recorded: Any) -> None:
     for name in dir(mapped):
         if not name.startswith("__") and hasattr(mapped, name):
             setattr(recorded, name, getattr(mapped, name))
-
-
-@functools.cache
-def annotation_cost() -> float:
-    """The time it takes to name a call for XProf, which cannot be measured within a call."""
-    start = _clock()
-    for _ in range(1000):
-        with jax.profiler.TraceAnnotation("shardlift"):
-            pass
-    return (_clock() - start) / 1000

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.arrays.replicas import host_bits
+from shardlift.capture.array_digest import mix
 
 SMALL = 64 * 2**10  # bytes of a block that the host reads from an accelerator
 LARGEST = 256 * 2**20  # bytes of a leaf that is looked at at all, on the host
@@ -89,7 +90,7 @@ def _digest(data: memoryview) -> str:
 
 @jax.jit
 def reduced(block: jax.Array) -> jax.Array:
-    """Two sums of the bits of a block, weighted by place: other bits, other sums, all but surely.
+    """Two sums of the mixed words of a block: other bits, other sums, all but surely.
 
     >>> import jax.numpy as jnp
     >>> bool((reduced(jnp.array([1.0, 2.0])) == reduced(jnp.array([2.0, 1.0]))).all())
@@ -98,12 +99,8 @@ def reduced(block: jax.Array) -> jax.Array:
     if jnp.issubdtype(block.dtype, jax.dtypes.prng_key):
         block = jax.random.key_data(block)
     bits = _words(block)
-    place = jax.lax.iota(jnp.uint32, bits.size)
-    mixed = (bits ^ (place * jnp.uint32(2654435761))) * jnp.uint32(2246822519)
-    mixed = mixed ^ (mixed >> 15)
-    once = jnp.sum(mixed, dtype=jnp.uint32)
-    twice = jnp.sum(mixed * (2 * place + 1), dtype=jnp.uint32)
-    return jnp.stack([once, twice])
+    mixed = mix(bits, jax.lax.iota(jnp.uint32, bits.size))
+    return jnp.stack([jnp.sum(part, dtype=jnp.uint32) for part in mixed])
 
 
 def _words(block: jax.Array) -> jax.Array:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from shardlift.capture.histogram import Histogram, added
+from shardlift.capture.histogram import Histogram
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.schema import (
     ArrayForm,
@@ -53,15 +53,13 @@ class SiteRecord:
 
     def __init__(self, key: SiteKey, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
         self.key, self.index, self.kind = key, index, kind
-        self.made = self.calls = self.failed = self.nested = self.looked = self.compares = 0
+        self.calls = self.failed = self.nested = self.looked = self.compares = 0
         self.next_look = 0
         self.next_compare = math.inf  # a time
         self.transformed: Counter[str] = Counter()
         self.pending: list[float] = []  # seconds of calls that are to be counted
-        self.plain, self.call, self.dispatch = Histogram(), Histogram(), Histogram()
-        self.moving, self.conversion, self.compiling = Histogram(), Histogram(), Histogram()
-        self.probes, self.waiting = Histogram(), Histogram()
-        self.about: dict[str, Any] = {}  # axis name and size, mesh, devices
+        self.times = {field.name: Histogram() for field in dataclasses.fields(Times)}
+        self.about: dict[str, Any] = {}  # axis name and size
         self.arguments: dict[str, LeafFacts] = {}
         self.outputs: dict[str, LeafFacts] = {}
         self.left_out = 0
@@ -69,7 +67,7 @@ class SiteRecord:
         self.compiles: list[Compile] = []
         self.signatures: list[Signature] = []
         self.moves: dict[tuple[str, Placement, Placement, MovedBy], Move] = {}
-        self.reads: dict[tuple[str, int, ReadBy, str, int], Read] = {}
+        self.reads: dict[tuple[str, ReadBy, str, int], Read] = {}
         self.collectives: tuple[Collective, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
@@ -138,17 +136,16 @@ class SiteRecord:
         else:
             self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
 
-    def note_compile(self, seen: Signature | None, at: float, seconds: float) -> None:
+    def note_compile(self, seen: Signature | None, seconds: float) -> None:
         """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
         why = (
             [CompileReason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
         )
-        kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
-        compiled = Compile(self.calls, at, seconds, kept, len(why) - len(kept))
         if len(self.compiles) >= MOST_COMPILES:
             self.compiles.pop()
-        self.compiles.append(compiled)
+        kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
+        self.compiles.append(Compile(self.calls, seconds, kept))
         if seen is not None and seen not in self.signatures:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 
@@ -160,10 +157,10 @@ class SiteRecord:
     def note_read(self, read: Read) -> None:
         """Count a read of an output on one line."""
         read = dataclasses.replace(read, path=clip(read.path))
-        key = (read.path, read.others, read.how, read.file, read.line)
+        key = (read.path, read.how, read.file, read.line)
         old = self.reads.get(key)
         if old is None and len(self.reads) >= MOST_READS:
-            key = ("…", 0, read.how, read.file, read.line)
+            key = ("…", read.how, read.file, read.line)
             old = self.reads.get(key)
             if old is None and len(self.reads) >= 2 * MOST_READS:
                 self.unseen[f"more than {2 * MOST_READS} ways in which outputs were read"] = None
@@ -171,7 +168,6 @@ class SiteRecord:
         self.reads[key] = dataclasses.replace(
             read,
             path=key[0],
-            others=key[1],
             count=read.count + (old.count if old else 0),
             nbytes=read.nbytes + (old.nbytes if old else 0),
             seconds=read.seconds + (old.seconds if old else 0.0),
@@ -185,12 +181,11 @@ class SiteRecord:
             *self.key[:3],
             **{"axis_size": self.size, **self.about},
             processes=(process,),
-            made=self.made,
             calls=self.calls or sum(not sample.failed for sample in self.samples),
             failed=self.failed or sum(sample.failed for sample in self.samples),
             nested=self.nested,
             transformed=dict(self.transformed),
-            times=self._times(),
+            times=Times(**{name: times.freeze() for name, times in self.times.items()}),
             looked=self.looked,
             arguments=tuple(self.arguments.values()),
             outputs=tuple(self.outputs.values()),
@@ -209,13 +204,6 @@ class SiteRecord:
             # A program that was not analysed may do anything.
             proofs=(self.proofs or ()) if self.proved == self.compile_count else (),
         )
-
-    def _times(self) -> Times:
-        names = [f.name for f in dataclasses.fields(Times)]
-        times = Times(**{name: getattr(self, name).freeze() for name in names})
-        plain = self.plain.freeze()  # calls that did nothing but dispatch
-        call, dispatch = added([times.call, plain]), added([times.dispatch, plain])
-        return dataclasses.replace(times, call=call, dispatch=dispatch)
 
 
 def clip(text: str) -> str:

@@ -114,12 +114,13 @@ def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTr
         largest: dict[str, float] = {}
         for pair in pairs:
             largest[pair.group] = max(largest.get(pair.group, 0.0), pair.largest)
-        worst = max((pair.judge(largest[pair.group]) for pair in pairs), key=_Verdict.excess)
+        judged = [(*pair.judge(largest[pair.group]), pair.at) for pair in pairs]
+        difference, bound, at = max(judged, key=lambda one: one[0] / one[1])
     return WholeBatchTrial(
         joined=tuple(sorted(k for k in held.joined if k is not None)),
-        difference=worst.difference,
-        bound=worst.bound,
-        at=worst.at,
+        difference=difference,
+        bound=bound,
+        at=at,
         arrays=len(pairs),
     )
 
@@ -142,7 +143,7 @@ def _check(closed: Any, label: str) -> None:
     from shardlift.recording.tape import taps
     from shardlift.recording.tape.result_uses import CALLBACKS
 
-    exchanged = [*_collectives(closed.jaxpr)]
+    exchanged = [e for e in _compat.equations(closed.jaxpr) if e.primitive.name in COLLECTIVES]
     if not exchanged:
         raise UntriedError(Untried.NO_COLLECTIVE)
     for eqn in exchanged:
@@ -157,14 +158,6 @@ def _check(closed: Any, label: str) -> None:
         raise UntriedError(Untried.SIDE_EFFECTS)
 
 
-def _collectives(jaxpr: Any) -> Iterator[Any]:
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name in COLLECTIVES:
-            yield eqn
-        for inner in _compat.inner_jaxprs(eqn.params):
-            yield from _collectives(inner)
-
-
 @contextlib.contextmanager
 def _as_it_was() -> Iterator[None]:
     """The step is traced once more: the random numbers of the host that it draws are drawn anew."""
@@ -174,18 +167,6 @@ def _as_it_was() -> Iterator[None]:
     finally:
         np.random.set_state(numpy)
         random.setstate(python)
-
-
-class _Verdict(NamedTuple):
-    """How far apart two arrays are, relative to their largest number, and what is allowed."""
-
-    difference: float
-    bound: float
-    at: str
-
-    def excess(self) -> float:
-        """The difference, where 1 is allowed."""
-        return self.difference / self.bound
 
 
 class _Pair(NamedTuple):
@@ -202,21 +183,21 @@ class _Pair(NamedTuple):
         finite = [np.abs(x[np.isfinite(x)]) for x in map(_numbers, (self.devices, self.whole))]
         return float(max((x.max() for x in finite if x.size), default=0.0))
 
-    def judge(self, largest: float) -> _Verdict:
-        """Compare; ``largest`` is of the group."""
+    def judge(self, largest: float) -> tuple[float, float]:
+        """The difference, relative to the largest number of the group, and what is allowed."""
         bound = max(_RTOL, _ULPS * _precision(self.devices.dtype))
         devices, whole = _numbers(self.devices), _numbers(self.whole)
         if devices.shape != whole.shape:
-            return _Verdict(MOST_DIFFERENT, bound, self.at)
+            return MOST_DIFFERENT, bound
         same = (devices == whole) | (np.isnan(devices) & np.isnan(whole))
         if same.all():
-            return _Verdict(0.0, bound, self.at)
+            return 0.0, bound
         is_exact = not jnp.issubdtype(self.devices.dtype, jnp.inexact)
         error = np.abs(devices - whole)[~same].max()
         if is_exact or not np.isfinite(error):
-            return _Verdict(MOST_DIFFERENT, bound, self.at)
+            return MOST_DIFFERENT, bound
         scale = max(self.largest, _CANCELLED * largest)
-        return _Verdict(float(error / scale), bound, self.at)
+        return float(error / scale), bound
 
 
 def _numbers(array: Any) -> np.ndarray[Any, Any]:

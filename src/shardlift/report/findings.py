@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from shardlift.capture.schema import (
     HOST,
     Capture,
+    CompileReason,
     Move,
     MovedBy,
     PlacementKind,
@@ -17,7 +18,6 @@ from shardlift.capture.schema import (
     ReasonKind,
     SiteFacts,
 )
-from shardlift.report.compile_reasons import advice, reason_text
 from shardlift.report.numbers import (
     amount,
     count,
@@ -106,18 +106,51 @@ def _transformed(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
         )
 
 
+_REASONS = {
+    ReasonKind.FIRST_CALL: "first call",
+    ReasonKind.SAME_ARGUMENTS: "the arguments are the same as before, so pmap was given a new "
+    "function, or caches were cleared",
+    ReasonKind.STRUCTURE: "the structure of the arguments changed",
+    ReasonKind.UNKNOWN: "of an unknown change",
+}
+_ADVICE = {
+    ReasonKind.SAME_ARGUMENTS: "Create the pmapped function once, outside the loop.",
+    ReasonKind.STATIC_ARGUMENT: "Pass values that change as arrays, not as static arguments.",
+    ReasonKind.WEAK_TYPE: "Give the argument a dtype, so that it is the same at every call.",
+    ReasonKind.PLACEMENT: "Place it once with jax.device_put, as it will be on later calls.",
+    ReasonKind.STRUCTURE: "Pass arguments of the same structure at every call.",
+    ReasonKind.CONTEXT: "Set JAX's options once, before the first call.",
+}
+_ONE_SHAPE = "Use the same shape for every batch: shardlift.pad_shard_unpad pads and cuts."
+
+
+def reason_text(reason: CompileReason) -> str:
+    """Why a program was compiled.
+
+    >>> reason_text(CompileReason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"))
+    'x: float32[8,4] → float32[8,5]'
+    """
+    if reason.kind in _REASONS:
+        return _REASONS[reason.kind]
+    if reason.kind is ReasonKind.WEAK_TYPE:
+        return f"{reason.path}: {reason.before}ly typed before"
+    change = f"{reason.before} → {reason.after}"
+    if reason.kind is ReasonKind.STATIC_ARGUMENT:
+        return f"static argument {reason.path}: {change}"
+    return f"{reason.path}: {change}" if reason.path else change
+
+
 def _compiles(site: SiteFacts) -> Iterator[ReportItem]:
     lost = site.times.compiling.total * (1 - 1 / max(site.compile_count, 1))
     if site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS:
         return
     reasons = [reason for program in site.compiles[1:] for reason in program.reasons]
     again = next((r for r in reasons if r.kind is ReasonKind.SAME_ARGUMENTS), None)
-    last = reasons[-1] if reasons else None
+    last = reasons[-1] if reasons else CompileReason(ReasonKind.UNKNOWN)
     yield ReportItem(
         "compiles",
-        f"{count(site.compile_count, 'program')} compiled, the last because "
-        f"{reason_text(last) if last else 'of an unknown change'}",
-        advice(again or last),
+        f"{count(site.compile_count, 'program')} compiled, the last because {reason_text(last)}",
+        _ADVICE.get((again or last).kind, _ONE_SHAPE),
         _check(site, "SL206") if again else "shardlift rule SL206",
         seconds=lost,
     )
@@ -135,7 +168,7 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
             "Place the next batch while this one runs, with shardlift.prefetch_to_device; place "
             "what does not change once, before the loop.",
             _check(site, "SL3"),
-            seconds=by_program + parts.conversion,
+            seconds=by_program,
         )
     if other and _worth(site, other, site.times.moving.total):
         first = max(other, key=lambda move: move.nbytes)

@@ -24,7 +24,6 @@ def render(view: View) -> str:
         "seconds": view.capture.seconds,
         "sites": [_site(site) for site in view.sites],
         "unseen": list(view.unseen),
-        "overhead": dataclasses.asdict(view.capture.overhead),
     }
     return json.dumps(tree, indent=2, ensure_ascii=False)
 

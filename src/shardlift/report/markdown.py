@@ -1,61 +1,10 @@
-"""The report as Markdown, for a pull request."""
+"""Text from a run as Markdown: nothing in it is markup, and nobody is mentioned."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from shardlift._escape import escape_control
-from shardlift.report.findings import timed
-from shardlift.report.numbers import TIMES, TimeParts, percent, seconds, share
-from shardlift.report.view import SiteView, View, about, overhead
-
-
-def render(view: View) -> str:
-    """Markdown in the dialect of GitHub."""
-    return "\n".join(_lines(view)) + "\n"
-
-
-def _lines(view: View) -> Iterator[str]:
-    yield f"**{text(view.headline)}**"
-    yield ""
-    yield text(" · ".join(about(view.capture)))
-    if view.sites:
-        yield ""
-        yield f"| site | calls | p50 | p95 | {' | '.join(TimeParts._fields)} | compiled |"
-        yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-        yield from map(_row, view.sites)
-    for site in view.sites:
-        if site.findings:
-            yield ""
-            yield f"**{text(site.site.function)}** ({text(site.place)})"
-            yield ""
-            yield from _findings(site)
-    if view.unseen:
-        yield ""
-        yield "Not seen:"
-        yield ""
-        yield from (f"- {text(line)}" for line in view.unseen)
-    yield ""
-    yield text(overhead(view.capture))
-
-
-def _row(view: SiteView) -> str:
-    times, parts = view.site.times, view.parts
-    p50, p95 = (seconds(times.call.quantile(q)) if times.call.count else "" for q in (0.5, 0.95))
-    shares = [percent(share(part, parts.total)) if parts.total else "" for part in parts]
-    compiled = f"{view.site.compile_count} {TIMES} ({seconds(times.compiling.total)})"
-    name = f"{text(view.site.function)} ({text(view.place)})"
-    cells = [name, view.calls, p50, p95, *shares, compiled if view.site.compile_count else ""]
-    return f"| {' | '.join(cells)} |"
-
-
-def _findings(view: SiteView) -> Iterator[str]:
-    for finding in view.findings:
-        mark = "**needs a decision:** " if finding.decision else ""
-        cost = f" ({timed(finding)})" if timed(finding) else ""
-        what = f"{text(finding.what)}{cost}"
-        yield f"- {mark}{what}. {text(finding.fix)} {code(finding.command)}"
 
 
 def text(words: str) -> str:

@@ -16,17 +16,11 @@ class TimeParts(NamedTuple):
     waiting: float = 0.0  # from the return of the call until its outputs were ready
     dispatch: float = 0.0
     moving: float = 0.0
-    conversion: float = 0.0
 
     @property
     def total(self) -> float:
         """The sum of all parts."""
         return sum(self)
-
-    @property
-    def moving_data(self) -> float:
-        """The time in which data is moved or converted."""
-        return self.moving + self.conversion
 
 
 def parts_of(site: SiteFacts) -> TimeParts:
@@ -37,12 +31,12 @@ def parts_of(site: SiteFacts) -> TimeParts:
     """
     times = site.times
     calls = times.call.count
-    by_program = min(times.dispatch.total, times.probes.quantile(0.5) * calls * moved_share(site))
+    dispatch = max(0.0, times.call.total - times.moving.total)
+    by_program = min(dispatch, times.probes.quantile(0.5) * calls * moved_share(site))
     return TimeParts(
         waiting=times.waiting.mean * calls,
-        dispatch=times.dispatch.total - by_program,
+        dispatch=dispatch - by_program,
         moving=times.moving.total + by_program,
-        conversion=times.conversion.total,
     )
 
 
@@ -77,9 +71,9 @@ def total_parts(capture: Capture) -> TimeParts:
 
 
 def moving_share(capture: Capture) -> float | None:
-    """The share of step time in which data is moved or converted; None if no step was timed."""
+    """The share of step time in which data is moved; None if no step was timed."""
     parts = total_parts(capture)
-    return share(parts.moving_data, parts.total) if parts.total > 0 else None
+    return share(parts.moving, parts.total) if parts.total > 0 else None
 
 
 def cost_of(site: SiteFacts) -> float:

@@ -8,16 +8,11 @@ from rich.text import Text
 
 from shardlift.report.findings import ReportItem, timed
 from shardlift.report.numbers import TIMES, count, percent, seconds, share
-from shardlift.report.view import SiteView, View, about, overhead
+from shardlift.report.view import SiteView, View, about
 
 # Distinguishable without colours too.
-GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓", "conversion": "▒"}
-COLOURS = {
-    "waiting": "blue",
-    "dispatch": "bright_black",
-    "moving": "yellow",
-    "conversion": "magenta",
-}
+GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓"}
+COLOURS = {"waiting": "blue", "dispatch": "bright_black", "moving": "yellow"}
 WIDTH = 24  # of a bar
 MOST = 100  # sites, and lines on what was not seen; a program may have thousands
 
@@ -42,7 +37,6 @@ def show(view: View, console: Console) -> None:
             console.print(_indent(Text(f"- {text}"), 2))
         if len(view.unseen) > MOST:
             console.print(f"  and {len(view.unseen) - MOST} more ({_ALL})")
-    console.print(Text(overhead(view.capture), style="dim"))
     if view.path:
         console.print(
             Text(f"Next: shardlift report {view.path} --html report.html"), soft_wrap=True
@@ -62,7 +56,7 @@ def _site(view: SiteView) -> RenderableType:
             Text(f"p50 {seconds(times.call.quantile(0.5))}"),
             Text(f"p95 {seconds(times.call.quantile(0.95))}"),
             bar(view),
-            Text(f"{percent(share(view.parts.moving_data, view.parts.total))} moving"),
+            Text(f"{percent(share(view.parts.moving, view.parts.total))} moving"),
         ]
     if site.compile_count:
         row.append(Text(f"compiled {site.compile_count}{TIMES}, {seconds(times.compiling.total)}"))

@@ -17,7 +17,6 @@ from shardlift.report.numbers import (
     parts_of,
     percent,
     seconds,
-    share,
 )
 
 
@@ -121,21 +120,6 @@ def about(capture: Capture) -> list[str]:
     if not capture.patched:
         texts.append("jax.pmap was only observed")
     return texts
-
-
-def overhead(capture: Capture) -> str:
-    """A sentence on the cost of recording, as measured in the run itself."""
-    cost = capture.overhead
-    if not cost.calls:
-        return "Recording cost nothing, since there were no calls."
-    steady = max(0.0, cost.seconds - cost.looking) / cost.calls + cost.annotation
-    total = cost.seconds + cost.calls * cost.annotation
-    processes = max(len(capture.processes), 1)
-    part = percent(share(total, capture.seconds * processes))
-    return (
-        f"Recording cost {seconds(steady)} per call, and {seconds(cost.looking)} for calls that "
-        f"were inspected: {part} of the run."
-    )
 
 
 def missing_processes(capture: Capture) -> Iterator[str]:

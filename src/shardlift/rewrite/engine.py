@@ -86,25 +86,9 @@ class ProjectMigration:
                 self._unreadable.append((path, error.strerror or str(error)))
 
     @property
-    def is_to_rounding(self) -> bool:
-        """Whether the new text computes the same to rounding, and not to the last bit."""
-        return self._goal is Goal.GLOBAL
-
-    @property
     def lacks_facts(self) -> bool:
         """Whether facts of a run would be used, and there are none yet."""
-        return self._goal in (Goal.SHARD_MAP, Goal.GLOBAL, Goal.JIT) and not self._facts
-
-    def count_global_arrays(self) -> int:
-        """How many arrays would lose their device axis with `--to global`; 0 if not known."""
-        if self._goal is not Goal.SHARD_MAP or not self._facts:
-            return 0
-        from shardlift.rewrite.device_axis.solve import count_global_arrays
-
-        try:
-            return count_global_arrays(self._target.program)
-        except Exception:  # only a hint: what is written does not depend on it
-            return 0
+        return self._goal in (Goal.GLOBAL, Goal.JIT) and not self._facts
 
     def use_facts(self, facts: Sequence[Capture]) -> None:
         """Render with the facts of these runs from now on."""

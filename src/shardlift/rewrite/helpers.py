@@ -80,8 +80,6 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
         by_name.setdefault(request.name, []).append(request)
     mapping = by_name.pop(_MAPPING, [])
     texts = {name: _catalogue()[name] for name in by_name}
-    if any(MANY_PROCESSES in request.needs for request in requests):
-        texts = {name: _for_many_processes(helper) for name, helper in texts.items()}
     sites = [*mapping, *by_name.get("per_row", ()), *by_name.get("per_row_of", ())]
     if not sites:
         return texts
@@ -90,10 +88,6 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
     needs = {word for one in mapping for word in one.needs}
     return {**texts, _MAPPING: _spmd_map(AXES if AXES in needs else "rows")} if mapping else texts
-
-
-def _for_many_processes(helper: Helper) -> Helper:
-    return replace(helper, source=_ONE_PROCESS.sub("", helper.source))
 
 
 def _usual_axis(requests: Iterable[HelperRequest]) -> str:
@@ -163,9 +157,6 @@ def _candidates(name: str, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
         yield HelperRequest(name, frozenset({AXES}), axis), _spmd_map(AXES)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
-        many = _for_many_processes(_catalogue()[name])
-        if many != _catalogue()[name]:
-            yield HelperRequest(name, frozenset({MANY_PROCESSES})), many
 
 
 def _meaning_of(source: str) -> str:

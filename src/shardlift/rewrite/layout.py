@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from pathlib import PurePath
 
 from shardlift.source.import_graph import Parts
-from shardlift.source.modules import LIBRARIES
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.project import Project
 from shardlift.source.scopes import LOOPS, Index
 

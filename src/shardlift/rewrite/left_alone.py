@@ -14,8 +14,8 @@ from pathlib import PurePath
 
 from shardlift.rewrite.home import is_test
 from shardlift.source.file import File
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.mentions import Mention, Use
-from shardlift.source.modules import LIBRARIES
 
 _ABOUT_PMAP = re.compile(r"(?i)pmap")
 # Folders for code of others, and projects that map functions and are often copied.
@@ -69,7 +69,7 @@ def _tests_pmap(file: File, mention: Mention) -> bool:
     if not any(map(_ABOUT_PMAP.search, said)):
         return False
     tested = file.project.graph.targets(file.path)
-    mapping = [other for other in file.project.files_with("pmap") if other.path in tested]
+    mapping = file.project.files_with("pmap", among=tested)
     return bool(tested) and not any(other.mentions for other in mapping)
 
 

@@ -34,11 +34,11 @@ from shardlift.rewrite.options import (
     read_options,
 )
 from shardlift.rewrite.scripts import is_mapped_again, runs_once
-from shardlift.source.comments import has_comment
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.sites import Role
+from shardlift.source.text import has_comment
 
 _TAKEN = frozenset({"axis_name", "in_axes", "donate_argnums"})  # by spmd_map
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
@@ -51,7 +51,6 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
     if goal is Goal.SHIM:
         return
-    style = Style.of(file.source.text)
     inside = tangled(file)
     looked_into = _why_looked_into(file) if file.mentions else None
     plain: dict[Mention, Options] = {}
@@ -63,30 +62,32 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
                 levels, names = _levels(file, mention)
                 done.update(names if len(levels) > 1 else ())
                 if len(levels) > 1:
-                    yield _rewrite_nested(file, mention, levels, style)
+                    yield _rewrite_nested(file, mention, levels, _style(file))
                 else:
                     plain[mention] = levels[0]
             except (UnsupportedError, NotLiteralError) as error:
                 reason = str(error)
         if reason is not None:
             yield Match(mention.node, reason, kind=kind_of(mention))
-    yield from _rewrite_plain(file, plain, style) if goal is not Goal.FIX else ()
+    yield from _rewrite_plain(file, plain) if goal is not Goal.FIX else ()
     yield from _others(file)
 
 
-def _rewrite_plain(file: File, sites: Mapping[Mention, Options], style: Style) -> Iterator[Match]:
+def _rewrite_plain(file: File, sites: Mapping[Mention, Options]) -> Iterator[Match]:
     """Sites of one pmap each: written out, with the helper, or refused."""
     if not is_written_out(file):
         yield from (_rename(file, *site) for site in sites.items())
         return
     commented = {m for m, options in sites.items() if has_comments(file, m.node, options.operand)}
-    forms = explicit_sites(file, {m: o for m, o in sites.items() if m not in commented}, style)
+    forms = explicit_sites(
+        file, {m: o for m, o in sites.items() if m not in commented}, _style(file)
+    )
     for mention, options in sites.items():
         form = forms.get(mention, "there are comments between its arguments: rewrite it by hand")
         if isinstance(form, str):
             yield Match(mention.node, form, kind=Kind.SITE)
         else:
-            yield _write_out(file, mention, options, form, style)
+            yield _write_out(file, mention, options, form, _style(file))
 
 
 def _write_out(
@@ -127,6 +128,14 @@ def _check_helper(options: Options, plain: PlainOptions) -> None:
         )
     if "axis_name" in options.keywords and plain.axis is None:
         raise UnsupportedError("it has no axis name: leave out `axis_name=None`")
+
+
+def _style(file: File) -> Style:
+    """The style of a file, which takes a second parse: only what is laid out asks for it."""
+    if _style not in file.memo:
+        file.memo[_style] = Style.of(file.source.text)
+    style: Style = file.memo[_style]
+    return style
 
 
 def kind_of(mention: Mention) -> Kind:
@@ -239,23 +248,18 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
     if has_comments(file, node, operand):
         raise UnsupportedError("there are comments between the arguments of nested pmaps")
-    edits = _edits(file, node, operand, form, style, None)
+    edits = _edits(file, node, operand, form, style)
     return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
 
 
 def _edits(
-    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style, changed: str | None
+    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """What is around the function changes; its own lines are only moved sideways, if at all.
-
-    `changed` is the new text of the function, if that changes as well.
-    """
-    function = file.text(operand) if changed is None else changed
+    """What is around the function changes; its own lines are only moved sideways, if at all."""
+    function = file.text(operand)
     if "\n" in function and not has_long_strings(operand):
         lines = TextBlock(function, file.margin(operand.lineno))
         return (file.replace(call, _laid_out(file, call, form, style, lines)),)
-    if changed is not None:
-        return (file.replace(call, _laid_out(file, call, form, style, changed)),)
     # A name as long as the function keeps the layout right.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
     text = _laid_out(file, call, form, style, stand_in)
@@ -291,7 +295,7 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
     lines = [
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _apply(partial, form.name, (*names, *form.inner))
-        if not form.rows
+        if form.axis or not form.rows
         else CallText(form.name, form.inner),
         *([_apply(partial, form.rows, form.in_axes)] if form.rows else []),
     ]
@@ -304,21 +308,13 @@ def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style)
 
 
 def edits_of(
-    file: File,
-    node: ast.expr,
-    operand: ast.expr | None,
-    form: CallForm,
-    style: Style,
-    changed: str | None = None,
+    file: File, node: ast.expr, operand: ast.expr | None, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """The edits that put a form in the place of a call of pmap, or of a decorator.
-
-    `changed` is the new text of the function, if that changes as well.
-    """
+    """The edits that put a form in the place of a call of pmap, or of a decorator."""
     if operand is None:
         return (Edit(file.span(node), _decorators(file, [node], form, style)),)
     assert isinstance(node, ast.Call)
-    return _edits(file, node, operand, form, style, changed)
+    return _edits(file, node, operand, form, style)
 
 
 def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:

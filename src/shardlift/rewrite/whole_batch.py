@@ -21,7 +21,6 @@ from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, needs_helper
 from shardlift.rewrite.device_axis.recordings import is_file
 from shardlift.rewrite.device_axis.shard_map_text import (
-    comments_above,
     donation,
     imports_of,
     listed,
@@ -54,8 +53,6 @@ class JitObstacle(StrEnum):
     OTHER_ARGUMENT = "argument {} is laid out in another way than in the recorded run"
     STACKED_OUTPUT = "an output keeps its device axis"
     STATIC = "it has static arguments"
-    MANY_PROCESSES = "the program runs in many processes"
-    KEYWORDS = "it is called with keyword arguments"
     SHADOWED = f"the name `{HELPER}` means something else here"
     NO_CALL = "the collective at {} is not a plain call of jax.lax in the given files"
     NOT_REACHED = "the recorded run did not reduce anything at {}"
@@ -164,8 +161,6 @@ def _not_written(site: GlobalSite, decision: Decision) -> JitRefusal | None:
             layout is not AxisLayout.WHOLE for layout in decision.outputs(site)
         ),
         JitObstacle.STATIC: site.static,
-        JitObstacle.MANY_PROCESSES: site.file.many_processes,
-        JitObstacle.KEYWORDS: site.has_keywords or site.named,
         JitObstacle.SHADOWED: is_shadowed(site.file, site.node, HELPER),
     }
     return next((JitRefusal(one) for one, applies in obstacles.items() if applies), None)
@@ -246,55 +241,43 @@ def _is_count(file: File, call: ast.Call) -> bool:
 def _shared(
     program: FollowedProgram, steps: dict[GlobalSite, JitStep]
 ) -> tuple[GlobalSite, JitRefusal] | None:
-    """A chosen site with a collective in a function that something else uses."""
-    operands = {id(site.options.operand) for site in steps} - {id(None)}
-    operands |= {id(site.node) for site in steps}
-    for site, step in steps.items():
-        for function in _functions_with(step):
-            if (other := _other_use(program, function, operands, set())) is not None:
-                name = getattr(function.node, "name", "the function")
-                said = f"{name}, which has a collective, is used at {other}"
-                return site, JitRefusal(JitObstacle.SHARED, said)
+    """A chosen site with a collective in a function that something else uses.
+
+    The functions of the chosen sites may use it, and others that have a collective of theirs.
+    """
+    holders = [_functions_with(site, step) for site, step in steps.items()]
+    inside: set[ast.AST] = {one.node for functions in holders for one in functions}
+    inside |= {site.options.operand for site in steps if site.options.operand is not None}
+    inside |= {site.node for site in steps}
+    for site, functions in zip(steps, holders, strict=True):
+        for function in functions:
+            for file, node in _mentions(program, function):
+                if inside.isdisjoint((node, *file.index.ancestors(node))):
+                    name = getattr(function.node, "name", "the function")
+                    said = f"{name}, which has a collective, is used at {NodePlace(file, node)}"
+                    return site, JitRefusal(JitObstacle.SHARED, said)
     return None
 
 
-def _functions_with(step: JitStep) -> Iterator[Known]:
-    """The functions that the removed collectives stand in."""
-    for call, file in step.collectives.items():
-        for around in file.index.ancestors(call):
-            if isinstance(around, FUNCTIONS):
-                yield Known(around, file)
-
-
-def _other_use(
-    program: FollowedProgram, function: Known, operands: set[int], seen: set[ast.AST]
-) -> NodePlace | None:
-    """A use of a function outside of the chosen sites and of what only these use."""
-    seen.add(function.node)
-    for file, node in _mentions(program, function):
-        around = [*file.index.ancestors(node)]
-        if any(id(one) in operands for one in (node, *around)):
-            continue
-        users = [one for one in around if isinstance(one, FUNCTIONS) and hasattr(one, "name")]
-        if not users:
-            return NodePlace(file, node)
-        if users[0] not in seen:
-            inner = _other_use(program, Known(users[0], file), operands, seen)
-            if inner is not None:
-                return inner
-    return None
+def _functions_with(site: GlobalSite, step: JitStep) -> list[Known]:
+    """The mapped function, and those that the removed collectives stand in."""
+    around = [
+        Known(one, file)
+        for call, file in step.collectives.items()
+        for one in file.index.ancestors(call)
+        if isinstance(one, FUNCTIONS)
+    ]
+    return [*([site.function] if site.function is not None else []), *around]
 
 
 def _mentions(program: FollowedProgram, function: Known) -> Iterator[tuple[File, ast.AST]]:
     name = getattr(function.node, "name", None)
     for file in program.files:
-        if name is None or name not in file.source.text:
-            continue
-        named = [node for node in file.index.nodes(ast.Name) if node.id == name]
-        dotted = [node for node in file.index.nodes(ast.Attribute) if node.attr == name]
-        uses: list[ast.Name | ast.Attribute] = [*named, *dotted]
-        for node in uses:
-            if isinstance(node.ctx, ast.Load) and function in file.values(node):
+        nodes = [*file.index.nodes(ast.Name), *file.index.nodes(ast.Attribute)]
+        for node in nodes if name is not None and name in file.source.text else ():
+            is_named = name in (getattr(node, "id", None), getattr(node, "attr", None))
+            is_read = isinstance(node.ctx, ast.Load)  # type: ignore[attr-defined]
+            if is_named and is_read and function in file.values(node):
                 yield file, node
 
 
@@ -312,7 +295,6 @@ def _site(site: GlobalSite, step: JitStep, meshes: Meshes) -> Match:
     file, style = site.file, Style.of(site.file.source.text)
     form, helpers = _form(site, step, meshes)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
-    edits += comments_above(site)
     return Match(site.node, "", edits, imports_of(site), helpers, kind=Kind.SITE)
 
 
@@ -337,7 +319,7 @@ def _form(
         name=f"{jax}.jit",
         is_jitted=False,
     )
-    return form, needs_helper(file, mesh)
+    return form, needs_helper(mesh)
 
 
 def _without(file: File, call: ast.Call) -> list[Edit]:

@@ -38,13 +38,8 @@ _READING = frozenset(
 )
 
 
-def prefetch_splits(settings: Settings) -> bool:
-    """Whether flax's `prefetch_to_device` takes batches that have no device axis."""
-    return settings.usable_flax >= (0, 12, 7)
-
-
-def replicate_types(settings: Settings) -> bool:
-    """Whether flax's `replicate` gives Python numbers a type, as NumPy does."""
+def has_new_helpers(settings: Settings) -> bool:
+    """Whether `prefetch_to_device` splits batches, and `replicate` gives Python numbers a type."""
     return settings.usable_flax >= (0, 12, 7)
 
 

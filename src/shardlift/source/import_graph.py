@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+from pathlib import PurePath
 
-from shardlift.source.modules import LIBRARIES, module_parts
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.scopes import Import
 
 Parts = tuple[str, ...]
@@ -57,6 +58,15 @@ def _import_statements(body: Iterable[ast.AST]) -> Iterator[Import]:
             inner = getattr(statement, block, ())
             if isinstance(inner, list):
                 yield from _import_statements(inner)
+
+
+def module_parts(path: str) -> tuple[str, ...]:
+    """The module name of a path: `src/pkg/mod.py` is `("src", "pkg", "mod")`."""
+    pure = PurePath(path)
+    if pure.suffix != ".py":
+        return ()
+    parts = tuple(part for part in pure.with_suffix("").parts if part not in ("/", ".", ".."))
+    return parts[:-1] if parts and parts[-1] == "__init__" else parts
 
 
 def imported_module(path: str, level: int, module: str) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# Libraries are recognised by name, even if their own source is part of the project.
+LIBRARIES = frozenset(
+    {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}
+)
 PMAPS = frozenset(
     {
         "jax.pmap",

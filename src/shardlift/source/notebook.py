@@ -87,12 +87,7 @@ def is_python(text: str) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as those for invalid escapes
             ast.parse(text)
-    except (
-        SyntaxError,
-        ValueError,
-        RecursionError,
-        MemoryError,
-    ):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
 

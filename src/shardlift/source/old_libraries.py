@@ -16,16 +16,6 @@ from typing import Any
 from packaging.version import InvalidVersion
 from packaging.version import Version as Release
 
-__all__ = [
-    "LibraryRelease",
-    "libraries",
-    "newest_jax",
-    "oldest_working",
-    "release",
-    "test_date",
-    "tested_versions",
-]
-
 _WORKS, _NOT_JAX = "works", "other"  # of another reason than JAX nothing is known
 
 

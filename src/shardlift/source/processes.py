@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
+_CALLED = _INDEX | _COUNT | {"initialize"}
 _SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT)))
+# The module, or the name of it in an import; in licences another word follows.
+_DISTRIBUTED = re.compile(r"\bdistributed\b(?![ \t]+(?!as\b)[a-z])")
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
 _MESSAGES = re.compile(
     r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"
@@ -43,14 +46,18 @@ class Evidence:
 
 def may_be_evidence(text: str) -> bool:
     """Whether a text is worth parsing to find evidence."""
-    joins = "distributed" in text and "initialize" in text  # the first alone is in licences
-    return "jax" in text and (joins or _SIGNS.search(text) is not None)
+    if "jax" not in text:
+        return False
+    joins = "initialize" in text and _DISTRIBUTED.search(text) is not None
+    return joins or _SIGNS.search(text) is not None
 
 
 def evidence_in(file: File) -> Evidence | None:
     """The first line of a file that decides; lines that show one process come first."""
     evidence: list[Evidence] = []
     for call in file.index.nodes(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr not in _CALLED:
+            continue
         many = _shows_many(file, call, file.called(call) or "")
         if many is not None:
             line = file.span(call).line

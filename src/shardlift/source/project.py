@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
@@ -85,7 +85,9 @@ class Project:
         paths = (path for path in self.paths if may_be_evidence(self._text(path)))
         files = (fresh._open(path) for path in paths)
         evidence = (evidence_in(file) for file in files if file is not None)
-        return [line for line in evidence if line is not None]
+        lines = [line for line in evidence if line is not None]
+        fresh.close()
+        return lines
 
     def _is_same_program(self, one: str, other: str) -> bool:
         if one.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
@@ -97,6 +99,17 @@ class Project:
         fresh = copy.copy(self)
         fresh._files = {}
         return fresh
+
+    def close(self) -> None:
+        """Forget what was resolved; the files of this project must not be used any more.
+
+        Files and values refer to each other: without this, they live until the garbage collector
+        has looked at every node of every tree.
+        """
+        for file in self._files.values():
+            vars(file.resolver).clear()
+            vars(file).clear()
+        self._files.clear()
 
     def file(self, path: str, source: Source | None = None) -> File:
         """The parsed file. Raises an error if it cannot be read or parsed."""
@@ -118,13 +131,20 @@ class Project:
             return None
 
     def trim(self, most: int = 3_000_000) -> bool:
-        """Drop all parsed files if they have more than `most` characters; True if so."""
+        """Drop all parsed files if they have more than `most` characters; True if so.
+
+        Texts and their words are small beside trees: they are kept up to ten times as many.
+        """
         if sum(len(tree[0].text) for tree in self._trees.values() if tree is not None) < most:
             return False
-        self._files.clear()
+        self.close()
+        for tree in self._trees.values():
+            if tree is not None:
+                tree[1].flows.clear()  # each refers to its index
         self._trees.clear()
-        self._texts.clear()
-        self._words.clear()
+        if sum(map(len, self._texts.values())) > 10 * most:
+            self._texts.clear()
+            self._words.clear()
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
@@ -144,18 +164,14 @@ class Project:
         module = self._open(path)
         return module.exported(name) if module is not None else ()
 
-    def files_with(self, name: str) -> Iterator[File]:
-        """The files whose texts have a name, as far as they can be read."""
-        for path in self.paths:
-            file = self._open(path) if name in self._words_of(path) else None
+    def files_with(self, name: str, among: Collection[str] | None = None) -> Iterator[File]:
+        """The files whose texts have a name, as far as they can be read; of some paths, or all."""
+        for path in self.paths if among is None else sorted(among, key=PurePath):
+            if path not in self._words:
+                self._words[path] = frozenset(re.findall(r"\w+", self._text(path)))
+            file = self._open(path) if name in self._words[path] else None
             if file is not None:
                 yield file
-
-    def _words_of(self, path: str) -> frozenset[str]:
-        """The words of a text, found once: a file with many sites asks for each of them."""
-        if path not in self._words:
-            self._words[path] = frozenset(re.findall(r"\w+", self._text(path)))
-        return self._words[path]
 
     def has_keyword(self, name: str) -> bool:
         """Whether any file may pass an argument of this name to pmap, or has it as a string.

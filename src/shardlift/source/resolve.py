@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from shardlift.source.import_graph import imported_module
-from shardlift.source.modules import LIBRARIES
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.reaching import at_end, reaching_bindings
 from shardlift.source.scopes import FUNCTIONS, is_static
 from shardlift.source.values import (

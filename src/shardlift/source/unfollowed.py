@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shardlift.source.modules import LIBRARIES
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.scopes import last_name
 from shardlift.source.values import Argument, External, Known, Unknown
 from shardlift.source.wrappers import as_transform

@@ -25,14 +25,14 @@ class Editor:
         self.documents: dict[str, Document] = {}
         self.analysis = Analysis(Files(self.documents.get))
 
-    def open(self, name: str, *texts: str, code: tuple[bool, ...] | None = None) -> Document:
-        document = Document(str(self.folder / name), texts, code)
+    def open(self, name: str, text: str) -> Document:
+        document = Document(str(self.folder / name), text)
         self.documents[document.path] = document
         return document
 
-    def findings(self, document: Document) -> list[tuple[str, int | None, int]]:
+    def findings(self, document: Document) -> list[tuple[str, int]]:
         found = self.analysis.check(document).findings
-        return [(finding.code, finding.span.cell, finding.span.line) for finding in found]
+        return [(finding.code, finding.span.line) for finding in found]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def editor(tmp_path: Path) -> Editor:
 def test_the_text_counts_not_the_file(editor: Editor) -> None:
     (editor.folder / "train.py").write_text("x = 1\n")
     document = editor.open("train.py", PMAP)
-    assert editor.findings(document) == [("SL201", None, 3), ("SL201", None, 4)]
+    assert editor.findings(document) == [("SL201", 3), ("SL201", 4)]
 
 
 def test_names_are_followed_into_other_files_saved_or_not(editor: Editor) -> None:
@@ -51,7 +51,7 @@ def test_names_are_followed_into_other_files_saved_or_not(editor: Editor) -> Non
     user = editor.open("train.py", "from parallel import on_all\n\nstep = on_all(len)\n")
     assert editor.findings(user) == []
     editor.open("parallel.py", "import jax\n\ndef on_all(f):\n    return jax.pmap(f)\n")
-    assert editor.findings(user) == [("SL201", None, 3)]
+    assert editor.findings(user) == [("SL201", 3)]
 
 
 def test_the_configuration_of_the_project_counts(editor: Editor) -> None:
@@ -63,20 +63,14 @@ def test_the_configuration_of_the_project_counts(editor: Editor) -> None:
 
 
 def test_a_baseline_marks_what_is_known(editor: Editor) -> None:
-    from shardlift.cli.check_baseline import DEFAULT
+    from shardlift.cli.check_baseline import NAME
 
     document = editor.open("train.py", PMAP)
     entry = '{"code": "SL201", "text": "step = jax.pmap(lambda x: x)", "count": 1}'
     text = f'{{"version": 1, "findings": {{"train.py": [{entry}]}}}}'
-    (editor.folder / DEFAULT).write_text(text)
+    (editor.folder / NAME).write_text(text)
     report = editor.analysis.check(document)
     assert [f.span.line for f in editor.analysis.known(document, report)] == [3]
-
-
-def test_cells_are_one_program(editor: Editor) -> None:
-    cells = ("# Title", "import jax", "step = jax.pmap(lambda x: x)")
-    document = editor.open("n.ipynb", *cells, code=(False, True, True))
-    assert editor.findings(document) == [("SL201", 3, 1)]
 
 
 def test_a_text_that_does_not_parse_has_a_reason(editor: Editor) -> None:
@@ -86,7 +80,7 @@ def test_a_text_that_does_not_parse_has_a_reason(editor: Editor) -> None:
 
 def test_a_text_in_another_encoding(editor: Editor) -> None:
     text = f"# -*- coding: latin-1 -*-\n# é\n{PMAP}"
-    assert editor.findings(editor.open("train.py", text))[0] == ("SL201", None, 5)
+    assert editor.findings(editor.open("train.py", text))[0] == ("SL201", 5)
 
 
 def _after(rewrite, name: str) -> str:
@@ -119,36 +113,6 @@ def test_what_cannot_be_rewritten_says_why(editor: Editor) -> None:
     assert "global_arg_shapes" in editor.analysis.rewrite(strange, Span(2, 0, 2, 0)).refused
     broken = editor.open("broken.py", "import jax\njax.pmap(\n")
     assert "line 2" in editor.analysis.rewrite(broken).refused
-    notebook = editor.open("n.ipynb", "x = 1", code=(True,))
-    assert editor.analysis.rewrite(notebook).refused == "there is nothing to rewrite"
-
-
-@pytest.mark.parametrize(
-    ("line", "suppressed"),
-    [
-        ("f = jax.pmap(len)", "f = jax.pmap(len)  # noqa: SL201"),
-        ("f = jax.pmap(len)   ", "f = jax.pmap(len)  # noqa: SL201"),
-        ("f = jax.pmap(len)  # why", "f = jax.pmap(len)  # why  # noqa: SL201"),
-        ("f = jax.pmap(len)  # noqa: E501", "f = jax.pmap(len)  # noqa: E501, SL201"),
-        ("f = jax.pmap(\\\nlen)", "f = jax.pmap(\\\nlen)  # noqa: SL201"),
-        ('f = jax.pmap(lambda x: """\n"""\n)', 'f = jax.pmap(lambda x: """\n"""\n)  # noqa: SL201'),
-    ],
-)
-def test_a_finding_is_suppressed_where_a_comment_may_be(
-    editor: Editor, line: str, suppressed: str
-) -> None:
-    document = editor.open("train.py", f"import jax\n{line}\nx = 1\n")
-    (finding,) = editor.analysis.check(document).findings
-    edit = editor.analysis.suppression(document, finding)
-    assert edit is not None
-    assert apply_edits(document.text(None), [edit]) == f"import jax\n{suppressed}\nx = 1\n"
-
-
-def test_no_suppression_is_offered_where_a_comment_would_break_the_code(editor: Editor) -> None:
-    text = 'import jax\nx = """\n{}""".format(jax.pmap(len)) + """\n"""\n'
-    document = editor.open("train.py", text)
-    (finding,) = editor.analysis.check(document).findings
-    assert editor.analysis.suppression(document, finding) is None
 
 
 @pytest.mark.parametrize(

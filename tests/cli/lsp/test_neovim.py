@@ -40,6 +40,6 @@ def test_neovim_shows_explains_and_rewrites(tmp_path: Path) -> None:
     session = json.loads(done.stdout.splitlines()[-1])
     assert session["diagnostics"] == [{"code": "SL201", "line": 2}]
     assert session["hover"].startswith("**SL201 ")
-    assert "Suppress SL201 on this line" in session["titles"]
+    assert "Rewrite this with shard_map" in session["titles"]
     assert session["text"].rstrip().endswith("step = spmd_map(lambda x: x)\nmore = spmd_map(len)")
     assert (tmp_path / "train.py").read_text() == PMAP  # not saved

@@ -6,9 +6,8 @@ import dataclasses
 
 import pytest
 
-from shardlift.capture.schema import HOST, Capture, LeafFacts, Proof, SiteFacts
+from shardlift.capture.schema import Capture, Proof, SiteFacts
 from shardlift.capture.text_digest import digest
-from shardlift.rewrite.device_axis.recordings import combine
 from shardlift.rewrite.device_axis.rewrites import analyse
 from shardlift.rewrite.device_axis.solve import AxisLayout, decide, findings
 from shardlift.source.project import Project
@@ -102,16 +101,6 @@ def test_what_hides_programs_in_one_run_hides_them_in_all(change: dict[str, obje
     capture = dataclasses.replace(run((0,), ()), sites=(hidden,))
     assert WHOLE not in outputs(capture, run((0,), ()))[0]
     assert WHOLE not in outputs(run((0,), ()), capture)[0]
-
-
-def test_structures_that_differ_are_not_known() -> None:
-    def leaf(path: str) -> LeafFacts:
-        return LeafFacts(path, "float32", (8,), 32, 0, "P('i')", HOST)
-
-    one = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]"),))
-    other = dataclasses.replace(recorded((0,)), outputs=(leaf("output[0]['x']"),))
-    assert combine([one, one]).outputs == one.outputs
-    assert combine([one, other]).outputs == ()
 
 
 def test_a_recording_counts_for_a_copy_of_its_file() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shardlift.capture.schema import HOST, Capture, LeafFacts, SiteFacts
+from shardlift.capture.schema import Capture, LeafFacts, SiteFacts
 from shardlift.rewrite.goal import Goal
 from shardlift.source.settings import Settings
 from tests.rewrite.captures import proof
@@ -42,7 +42,7 @@ def train(loader, state, key):
 SITE = """\
 p_step = jax.jit(
     shard_map_at_call(
-        train_step,
+        per_row_at(train_step, in_axes=(None, None, 0), out_axes=None),
         "batch",
         in_specs=(jax.P(), jax.P("batch"), jax.P("batch")),
         out_specs=jax.P(),
@@ -72,7 +72,7 @@ def proven(*needs: tuple[int, ...] | None, why: str = "") -> Capture:
     """A run in which `train_step` was called, and what has to be equal for each output."""
     proofs = tuple(proof(f"output[{k}]", need, "['a']") for k, need in enumerate(needs))
     proofs = tuple(replace(one, why=one.why and why) for one in proofs)
-    state = LeafFacts("state['a']", "float32", (8, 2), 64, 0, "P('batch')", HOST)
+    state = LeafFacts("state['a']", "float32", (8, 2), 64, 0)
     site = SiteFacts("main.py", 11, "train_step", calls=3, arguments=(state,), proofs=proofs)
     return Capture(sites=(site,))
 
@@ -120,37 +120,6 @@ def test_python_numbers_get_the_type_that_flax_gives_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stacked", "copied"),
-    [
-        ("jnp.stack([x] * N)", "jnp.copy"),
-        ("jnp.array([x] * N)", "np.array"),
-        ("np.stack([x] * N)", "np.array"),
-        ("np.array([x] * N)", "np.array"),
-        ("jnp.broadcast_to(x, (N, *x.shape))", "jnp.copy"),
-        ("np.broadcast_to(x, (N, *x.shape))", "np.array"),
-        (
-            "jnp.stack([x] * N) if isinstance(x, jax.Array) else np.stack([x] * N)",
-            "lambda x: jnp.copy(x) if isinstance(x, jax.Array) else np.array(x)",
-        ),
-    ],
-)
-def test_weakly_typed_leaves_are_typed_as_by_what_stacked_them(stacked: str, copied: str) -> None:
-    then, _, otherwise = stacked.partition(" else ")
-    body = f"    return {stacked}\n"
-    if otherwise:
-        then, _, test = then.partition(" if ")
-        body = f"    if {test}:\n        return {then}\n    return {otherwise}\n"
-    text = (
-        "import jax\nimport jax.numpy as jnp\nimport numpy as np\n\n"
-        f"N = jax.local_device_count()\n\n\ndef copies(x):\n{body}\n\n"
-        'p_mean = jax.pmap(lambda x: jax.lax.pmean(x, "i"), axis_name="i")\n'
-        "print(jax.tree.map(lambda x: x[0], p_mean(jax.tree.map(copies, tree))))\n"
-    )
-    after = "".join(written(text).split())
-    assert f"jax.tree.map({copied},tree".replace(" ", "") in after
-
-
-@pytest.mark.parametrize(
     ("read", "after"),
     [
         ("print(f'{jax_utils.unreplicate(state)}')", "print(f'{state}')"),
@@ -173,10 +142,7 @@ def test_a_returned_state_that_others_have_is_a_copy() -> None:
 def test_without_facts_the_batch_alone_changes() -> None:
     after = written(HEAD + LOOP, Capture())
     assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
-    taken = "    state = jax.tree.map(lambda x: x[0], state)\n    grads = jax.grad(loss)"
-    assert f"{taken}(state, batch, key[0])" in after
-    rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
-    assert f"return {rows}(update(" in after
+    assert "per_row_at(train_step, in_axes=(0, None, 0), out_axes=0)," in after
     assert "    state = jax_utils.replicate(state)\n" in after
     assert all("--facts FILE" in said for said in findings(HEAD + LOOP, Capture()))
 
@@ -186,8 +152,7 @@ def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
     facts = proven((0,), None, why=why)
     after = written(HEAD + LOOP, facts)
     assert 'out_specs=(jax.P(), jax.P("batch")),\n' in after
-    rows = "jax.tree.map(lambda x: jax.numpy.expand_dims(x, 0), "
-    assert f'"batch")), {rows}metrics(state, batch))' in after
+    assert "per_row_at(train_step, in_axes=(None, None, 0), out_axes=(None, 0))," in after
     (said,) = findings(HEAD + LOOP, facts)
     assert said.startswith(
         "output[1] of train_step keeps its device axis: output[1]['a'] is not proven"

@@ -52,7 +52,7 @@ def proven(*needs: tuple[int, ...] | None) -> Capture:
 STATE = "s = jax_utils.replicate(1.0)\n"
 BATCH = "b = common_utils.shard(data)\n"
 CALL = "out = p_step(s, b)\n"
-NOT_NOW = obstacle(ObstacleKind.AS_TOLD, None, text="not now")
+NOT_NOW = obstacle(ObstacleKind.AS_TOLD, text="not now")
 READ = "print(jax_utils.unreplicate(out))\n"
 
 
@@ -135,8 +135,7 @@ def test_the_reason_names_what_is_in_the_way(body: str, reason: str) -> None:
     ("axes", "layouts"),
     [
         ("(0, 0)", [WHOLE]),
-        ("(0, None)", [STACKED, WHOLE]),  # a tree has one layout, but these have two
-        ("None", [WHOLE, WHOLE]),
+        ("None", [WHOLE]),
     ],
 )
 def test_an_output_tuple_that_is_used_as_one_tree(axes: str, layouts: list[AxisLayout]) -> None:

@@ -67,12 +67,16 @@ def test_a_suspicion_is_printed_if_it_is_confirmed(
     suspicion: Suspicion, which: str, confirmed: bool
 ) -> None:
     finding = replace(_finding(Part.OUTPUTS, "a"), suspicion=suspicion)
-    clues = Clues(collectives={"psum": which} if which else {})
+    clues = Clues(own=True, collectives={"psum": which} if which else {})
     if suspicion is Suspicion.STATISTICS and not confirmed:
         assert list(explain([finding], clues)) == []  # few numbers look like that by chance
         return
-    cause = next(iter(explain([finding], clues)))
-    assert cause == "1 of 1 differing leaf: a" + f": {suspicion}" * confirmed
+    cause = "1 of 1 differing leaf: a" + f": {suspicion}" * confirmed
+    assert list(explain([finding], clues)) == [cause, *["psum"] * confirmed]
+    if confirmed:
+        clues.whole_batch = True
+        is_whole = suspicion is Suspicion.STATISTICS
+        assert (WHOLE_BATCH in explain([finding], clues)) is is_whole
 
 
 def test_replays_alone_are_no_difference() -> None:
@@ -88,9 +92,10 @@ DIFFERENT = [_finding(Part.OUTPUTS)]
     [
         (Clues(own=True, arguments={"swapped": None}), ["swapped"]),
         (Clues(own=False, arguments={"swapped": None}), []),
-        (Clues(own=True, keys_and_indices={"keys": None}, whole_batch=True), ["keys", WHOLE_BATCH]),
-        (Clues(own=True, collectives={"psum only before": "before"}), ["psum only before"]),
-        (Clues(collectives={"psum only before": "before"}), []),
+        (Clues(own=True, keys_and_indices={"keys": None}, whole_batch=True), ["keys"]),
+        (Clues(own=True, replaced={"pmin instead of pmax": None}), ["pmin instead of pmax"]),
+        (Clues(replaced={"pmin instead of pmax": None}), []),
+        (Clues(own=True, collectives={"psum only before": "before"}), []),
         (Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
         (Clues(own=True, inputs="x: too large"), []),
         (Clues(own=True, replays=2), []),  # it is this function, in the first call

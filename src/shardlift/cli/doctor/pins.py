@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
-import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version as Release
@@ -28,6 +24,9 @@ from shardlift.source.old_libraries import (
 
 __all__ = ["PinReport", "installed_libraries", "listed_libraries"]
 
+_QUOTED = re.compile(r"""["']([^"']+)["']""")
+_LOCKED = re.compile(r'^name = "([^"]+)"\nversion = "([^"]+)"', re.MULTILINE)  # uv, poetry, pdm
+
 
 def installed_libraries() -> dict[str, str]:
     """The libraries of the table that are installed here, with their versions."""
@@ -42,44 +41,21 @@ def installed_libraries() -> dict[str, str]:
 def listed_libraries(path: str) -> dict[str, str]:
     """The libraries of the table that a requirements or lock file asks for, with their versions.
 
-    For a requirement that allows several releases, the newest tested one. Raises ValueError or
-    OSError if the file cannot be read.
+    A requirement is a line, or a text in quotes. Of one that allows several releases, the newest
+    tested one counts. Raises ValueError or OSError if the file cannot be read.
     """
     text = read_bytes(path).decode()
-    suffix = os.path.basename(path).lower()
-    if suffix.endswith((".toml", "uv.lock", "poetry.lock")):
-        lines = _toml_lines(tomllib.loads(text))
-    elif suffix.endswith((".json", "pipfile.lock")):
-        lines = _json_lines(json.loads(text))
-    else:
-        lines = iter(text.splitlines())
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines += [line, *_QUOTED.findall(line)]
+    lines += [f"{name}=={number}" for name, number in _LOCKED.findall(text)]  # the last one counts
     versions = (_version(line) for line in lines)
     return {name: number for name, number in filter(None, versions) if name in libraries()}
 
 
-def _toml_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    for package in (*document.get("package", ()), *document.get("packages", ())):
-        yield f"{package.get('name')}=={package.get('version')}"
-    project = document.get("project", {})
-    yield from project.get("dependencies", ())
-    for group in project.get("optional-dependencies", {}).values():
-        yield from group
-    for name, wanted in document.get("tool", {}).get("poetry", {}).get("dependencies", {}).items():
-        if isinstance(wanted, str):
-            yield f"{name}{re.sub(r'^[~^]?(?=[0-9])', '==', wanted)}"
-
-
-def _json_lines(document: Any) -> Iterator[str]:
-    for group in ("default", "develop"):
-        for name, entry in document.get(group, {}).items():
-            yield f"{name}{entry.get('version', '')}"
-
-
 def _version(line: str) -> tuple[str, str] | None:
     """The library and its version, or the newest tested release that a requirement allows."""
-    text = re.split(r"\s+[#\\-]|\s*;", line.strip().removeprefix("- ").strip("\"', "), maxsplit=1)[
-        0
-    ]
+    text = re.split(r"\s+[#\\-]|\s*;", line.strip().removeprefix("- "), maxsplit=1)[0]
     try:
         requirement = Requirement(text)
     except InvalidRequirement:

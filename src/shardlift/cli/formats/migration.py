@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import left
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
@@ -25,17 +26,15 @@ WORDS = ("verified", "not reached", "not compared", "partly compared", "backed o
 def results(verified: VerifiedMigration, command: str, verbose: bool) -> list[str]:
     """Lines on what the command showed; what was backed out is listed as refused already."""
     shown = [result for result in verified.results if result.word != "backed out"]
-    lines = [_line(result) for result in shown if verbose or result.word != "verified"]
+    lines = [
+        f"{result.place}: {result.word}: {result.why}"
+        for result in shown
+        if verbose or result.word != "verified"
+    ]
     counts = [f"{verified.count(word)} {word}" for word in WORDS if verified.count(word)]
-    runs = f"{verified.runs} run{'s' * (verified.runs != 1)}"
+    runs = count(verified.runs, "run")
     said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}, after {runs}."
     return [*lines, *verified.notes, said]
-
-
-def _line(result: PlaceResult) -> str:
-    path, line, column, _ = result.change
-    place = f"{path}:{line}:{column + 1}" if line else path
-    return f"{place}: {result.word}: {result.why}"
 
 
 def processes(choice: ProcessChoice, quote: Callable[[str], str] = str) -> str:
@@ -57,9 +56,7 @@ def readiness(
         return []
     if not migration.missing:
         return [f"Every import and name of JAX at module level exists on JAX {_number(target)}."]
-    gone = [one.row.gone for one in migration.missing if one.row.name.startswith("jax.")]
-    since = min(gone, default=target)
-    lines = [f"Does not run yet on JAX {_number(migration.needed_jax or since)} or newer:"]
+    lines = [f"Does not run yet on JAX {_number(target)}:"]
     for one in migration.missing:
         files = f"{count(len(one.paths), 'file')} need{'s' * (len(one.paths) == 1)}"
         shown = ", ".join(map(quote, one.paths[:_SHOWN])) + ", ..." * (len(one.paths) > _SHOWN)
@@ -72,9 +69,7 @@ def _number(version: Version) -> str:
 
 
 WAYS_ON = (
-    "jax.pmap takes 2 to 2.8 times as long per call there as shardlift.pmap. Two ways on: "
-    "--to global --facts RUN.json, for arrays of all processes; "
-    "--to shim, for shardlift.pmap"
+    "jax.pmap takes 2 to 2.8 times as long per call there as shardlift.pmap, which --to shim writes"
 )
 
 
@@ -110,8 +105,8 @@ def _left(request: PullRequest, files: Sequence[FileResult]) -> Iterator[Item]:
         yield item("unreadable", why, path)
     for pin, new in left(request.raised, request.migration.requirements):
         yield item("requirement", pin.text, pin.path, line=pin.line, suggestion=new)
-    for rest in request.leftovers:
-        yield item(f"pmap-in-{rest.kind}", rest.text, rest.path, line=rest.line)
+    for path, line, old in find_leftovers(request.migration):
+        yield item("stale-text", old, path, line=line)
 
 
 def _next(request: PullRequest, paths: Sequence[str], written: bool) -> Iterator[str]:

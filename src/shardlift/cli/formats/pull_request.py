@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
 from shardlift.cli.formats.places import place
-from shardlift.cli.leftovers import Leftover
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import left, short_path
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import is_test
-from shardlift.rewrite.results import FileResult, Migration
+from shardlift.rewrite.results import Migration
 from shardlift.source.model import Kind, Version
 from shardlift.source.target import NEWEST, Pin
 
@@ -52,7 +52,6 @@ class PullRequest:
 
     migration: Migration
     raised: Sequence[tuple[Pin, str]] = ()
-    leftovers: Sequence[Leftover] = ()
     verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
     goal: Goal = Goal.SHARD_MAP
@@ -69,23 +68,30 @@ class PullRequest:
         return Counter(change.kind for file in self.migration.files for change in file.rewritten)
 
     @property
-    def new_files(self) -> list[FileResult]:
-        """The modules of helpers that did not exist."""
-        return [module for module in self.migration.helper_modules if not module.before]
+    def new_files(self) -> dict[str, str]:
+        """The modules of helpers that did not exist, and how long they are."""
+        modules = [module for module in self.migration.helper_modules if not module.before]
+        return {m.path: count(len(m.after.splitlines()), "line") for m in modules}
+
+    @property
+    def counted(self) -> str:
+        """How many places of each kind are rewritten, in words."""
+        return ", ".join(f"{self.kinds[k]} {_PLACES[k]}" for k in Kind if self.kinds[k])
+
+    @property
+    def left_alone(self) -> str:
+        """The files with requirements that a tool wrote, and has to write again."""
+        rest = left(self.raised, self.migration.requirements)
+        return ", ".join(sorted({code(short_path(pin.path)) for pin, _ in rest}))
 
 
 def facts(request: PullRequest) -> list[str]:
     """What the summary says below its totals, where there is more than one thing to say."""
-    sizes = [f"{file.path} ({_lines(file.after)} lines)" for file in request.new_files]
+    sizes = [f"{path} ({size})" for path, size in request.new_files.items()]
     return [
-        *([f"Of these: {_counted(request)}."] if len(request.kinds) > 1 else []),
+        *([f"Of these: {request.counted}."] if len(request.kinds) > 1 else []),
         *([f"New: {', '.join(sizes)}."] if sizes else []),
     ]
-
-
-def _counted(request: PullRequest) -> str:
-    kinds = request.kinds
-    return ", ".join(f"{kinds[kind]} {_PLACES[kind]}" for kind in Kind if kinds[kind])
 
 
 def markdown(request: PullRequest) -> str:
@@ -121,29 +127,23 @@ def _title(request: PullRequest) -> str:
 def _changes(request: PullRequest) -> Iterator[str]:
     files = sum(file.changed for file in request.migration.files)
     if request.kinds:
-        yield f"`{request.tool}` rewrote places in {count(files, 'file')}: {_counted(request)}."
+        yield f"`{request.tool}` rewrote places in {count(files, 'file')}: {request.counted}."
     else:
         yield "Nothing was rewritten."
-    for file in request.new_files:
-        yield f"New: {code(file.path)}, {_lines(file.after)} lines of plain JAX."
+    for path, size in request.new_files.items():
+        yield f"New: {code(path)}, {size} of plain JAX."
     for choice in request.migration.processes:
         yield f"{processes(choice, code)}."
         if choice.kept:
             yield f"{WAYS_ON}."
-    added, removed = _size(request.migration)
+    lines = [line for file in request.migration.changed for line in diff_of(file)]
+    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
     yield f"{count(added, 'line')} added, {removed} removed."
     if request.goal in (Goal.GLOBAL, Goal.JIT):
         yield "Arrays lose their axis of devices; numbers change by rounding at most."
     else:
         yield "Shapes stay as they are, and no numbers are meant to change."
-
-
-def _size(migration: Migration) -> tuple[int, int]:
-    """How many lines a diff adds and removes."""
-    lines = [line for file in migration.changed for line in diff_of(file)]
-    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
-    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
-    return added, removed
 
 
 def _program(request: PullRequest) -> str:
@@ -198,28 +198,26 @@ def _verified(request: PullRequest) -> Iterator[str]:
     shown = counted or "no mapped function was called"
     yield f"{code(request.command)}, run before and after: {shown}."
     yield from _shorten(
-        f"- {code(_at(result.change))}: {result.word}: {text(result.why)}"
+        f"- {code(result.place)}: {result.word}: {text(result.why)}"
         for result in verified.results
         if result.word not in ("verified", "backed out")
     )
 
 
 def _next(request: PullRequest) -> Iterator[str]:
-    if rest := left(request.raised, request.migration.requirements):
-        files = ", ".join(sorted({code(short_path(pin.path)) for pin, _ in rest}))
-        yield f"- Let the tool that wrote {files} do so again."
+    if request.left_alone:
+        yield f"- Let the tool that wrote {request.left_alone} do so again."
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
-    yield "- Run the tests of the project on all devices."
-    if request.kinds.keys() - {Kind.NAME}:
-        command = f"shardlift run --record run.json {quote(_program(request) or 'PROGRAM')}"
-        yield f"- Compare the speed: {code(command)} before and after, then `shardlift report`."
-    if request.leftovers:
-        yield f"- Look at what still speaks of pmap, {count(len(request.leftovers), 'line')}:"
-    yield from _shorten(
-        f"  - {code(f'{leftover.path}:{leftover.line}')}: {code(leftover.text)}"
-        for leftover in request.leftovers
-    )
+    timed = ", and time a step before and after" if request.kinds.keys() - {Kind.NAME} else ""
+    yield f"- Run the tests of the project on all devices{timed}."
+    if request.goal is not Goal.FIX and request.kinds.keys() & {Kind.SITE, Kind.VALUE}:
+        yield "- Search tests and documents for `pmap`: a mock of it has no effect now."
+    if leftovers := find_leftovers(request.migration):
+        yield f"- Look at what still speaks of pmap, {count(len(leftovers), 'line')}:"
+        yield from _shorten(
+            f"  - {code(f'{path}:{line}')}: {code(old)}" for path, line, old in leftovers
+        )
 
 
 def _shorten(lines: Iterable[str]) -> Iterator[str]:
@@ -227,12 +225,3 @@ def _shorten(lines: Iterable[str]) -> Iterator[str]:
     yield from listed[:_LISTED]
     if len(listed) > _LISTED:
         yield f"- and {len(listed) - _LISTED} more"
-
-
-def _at(change: tuple[str, int, int, Kind]) -> str:
-    path, line, column, _ = change
-    return f"{path}:{line}:{column + 1}" if line else path
-
-
-def _lines(text: str) -> int:
-    return len(text.splitlines())

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import io
 import os
-import re
-import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +18,10 @@ from shardlift.cli.lsp.documents import Document, Files
 from shardlift.rewrite.changes import Decisions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.results import FileResult
-from shardlift.source.edits import LINE_END, split_lines
+from shardlift.source.edits import split_lines
 from shardlift.source.model import Edit, Finding, Span
-from shardlift.source.notebook import python_of_cell
 from shardlift.source.project import Project
 from shardlift.source.text import read_source
-
-_NOQA = re.compile(r"#\s*noqa\s*:\s*[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -86,13 +78,13 @@ class Analysis:
         """The findings that are in the baseline of the project."""
         config = self.config(document)
         try:
-            baseline = find_baseline(config, None, ())
+            baseline = find_baseline(config, (), create=False)
         except ConfigError:
             return frozenset()
         if baseline is None:
             return frozenset()
-        new = baseline.baseline.new(report.findings, baseline.relative)
-        return frozenset(report.findings) - frozenset(new)
+        (new,) = baseline.new_only([report])
+        return frozenset(report.findings) - frozenset(new.findings)
 
     def _project_files(self, config: Config) -> list[str]:
         if config.root == Path():
@@ -119,46 +111,12 @@ class Analysis:
         reasons += [why for _, why in migration.unreadable]
         return Rewrite(refused=reasons[0] if reasons else "there is nothing to rewrite")
 
-    def suppression(self, document: Document, finding: Finding) -> Edit | None:
-        """The edit that suppresses a finding; None if a comment would break the code."""
-        cell = finding.span.cell
-        lines = split_lines(document.text(cell))
-        for line in dict.fromkeys((finding.span.line, finding.span.end_line)):
-            if line not in _without_comment(document.text(cell)):
-                return _comment(lines, line, finding.code, cell)
-        return None
-
-
-@lru_cache(maxsize=4)
-def _without_comment(text: str) -> frozenset[int]:
-    """The lines that cannot end in a comment: they end in a string, or in a backslash."""
-    ends = enumerate((line.rstrip("\r\n") for line in split_lines(text)), start=1)
-    inside = {number for number, line in ends if line.endswith("\\")}
-    opened: list[int] = []  # the lines on which f-strings begin, since Python 3.12
-    with contextlib.suppress(tokenize.TokenError, SyntaxError):
-        for token in tokenize.generate_tokens(io.StringIO(python_of_cell(text)).readline):
-            name = tokenize.tok_name[token.type]
-            if name == "FSTRING_START":
-                opened.append(token.start[0])
-            start = opened.pop() if name == "FSTRING_END" else token.start[0]
-            if name in ("STRING", "FSTRING_END"):
-                inside.update(range(start, token.end[0]))
-    return frozenset(inside)
-
-
-def _comment(lines: list[str], line: int, code: str, cell: int | None) -> Edit:
-    """A noqa comment at the end of a line, or one more code in the comment that is there."""
-    text = LINE_END.sub("", lines[line - 1])
-    comment = _NOQA.search(text)
-    column = comment.end() if comment else len(text.rstrip())
-    added = f", {code}" if comment else f"  # noqa: {code}"
-    return Edit(Span(line, column, line, column if comment else len(text), cell), added)
-
 
 def line_edits(before: str, after: str) -> Iterator[Edit]:
     """The edits, of whole lines, that make one text of another."""
     old, new = split_lines(before), split_lines(after)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    # Frequent lines are no anchors (`autojunk`): with them, 3,000 lines take seconds.
+    matcher = difflib.SequenceMatcher(None, old, new)
     for tag, start, end, first, last in matcher.get_opcodes():
         if tag != "equal":
             span = Span(start + 1, 0, end + 1, 0)

@@ -24,17 +24,16 @@ _NAMES = "SL1"  # the family of removed and renamed names, which editors strike 
 
 @dataclass(frozen=True)
 class NewText:
-    """What becomes of a file or of a cell; a file that is new had no text before."""
+    """What becomes of a file."""
 
     uri: str
     before: str
     after: str
-    is_cell: bool = False
 
     @property
     def is_new_file(self) -> bool:
-        """Whether the editor has to create it."""
-        return not self.before and not self.is_cell
+        """Whether the editor has to create it: it had no text before."""
+        return not self.before
 
 
 def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:
@@ -71,15 +70,13 @@ def _explanation(rule: Rule) -> str:
     )
 
 
-def quick_fix(
-    title: str, uri: str, edits: Iterable[Edit], positions: Positions, of: types.Diagnostic
-) -> types.CodeAction:
-    """An action that mends or suppresses one finding."""
+def quick_fix(uri: str, finding: Finding, positions: Positions) -> types.CodeAction:
+    """An action that mends one finding."""
     return types.CodeAction(
-        title=title,
+        title=f"Mend {finding.code}: {finding.message}",
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=[of],
-        edit=types.WorkspaceEdit(changes={uri: _text_edits(edits, positions)}),
+        diagnostics=[diagnostic(finding, positions, is_known=False)],
+        edit=types.WorkspaceEdit(changes={uri: _text_edits(finding.edits, positions)}),
     )
 
 

@@ -25,10 +25,10 @@ class Positions:
             self._position(span.line, span.column), self._position(span.end_line, span.end_column)
         )
 
-    def span(self, given: types.Range, cell: int | None = None) -> Span:
+    def span(self, given: types.Range) -> Span:
         """A range of the editor as a span."""
         start, end = given.start, given.end
-        return Span(start.line + 1, self._column(start), end.line + 1, self._column(end), cell)
+        return Span(start.line + 1, self._column(start), end.line + 1, self._column(end))
 
     def _position(self, line: int, column: int) -> types.Position:
         before = self._line(line)[:column]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from lsprotocol import types
@@ -20,19 +19,9 @@ from shardlift.cli.lsp.analysis import Analysis
 from shardlift.cli.lsp.documents import Document, Files
 from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
-from shardlift.rewrite.results import FileResult
 from shardlift.source.model import Finding, Span
 
 _PAUSE = 0.15  # seconds without typing before a text is checked
-_NOTEBOOKS = types.NotebookDocumentSyncOptions(
-    notebook_selector=[
-        types.NotebookDocumentFilterWithCells(
-            cells=[types.NotebookCellLanguage(language="python")],
-            notebook=types.NotebookDocumentFilterNotebookType(notebook_type="jupyter-notebook"),
-        )
-    ],
-    save=True,
-)
 
 
 def start() -> None:
@@ -47,9 +36,7 @@ class EditorSession:
     """One editor, and what it has open."""
 
     def __init__(self) -> None:
-        self.server: Any = LanguageServer(
-            "shardlift", __version__, notebook_document_sync=_NOTEBOOKS
-        )
+        self.server: Any = LanguageServer("shardlift", __version__)
         self.analysis = Analysis(Files(self._opened))
         self._changes = 0  # of open documents, since the session began
         # By path: the text that was last checked, after how many changes, and the findings.
@@ -59,10 +46,6 @@ class EditorSession:
             types.TEXT_DOCUMENT_DID_CHANGE: self.changed,
             types.TEXT_DOCUMENT_DID_SAVE: self.saved,
             types.TEXT_DOCUMENT_DID_CLOSE: self.closed,
-            types.NOTEBOOK_DOCUMENT_DID_OPEN: self.notebook_opened,
-            types.NOTEBOOK_DOCUMENT_DID_CHANGE: self.notebook_changed,
-            types.NOTEBOOK_DOCUMENT_DID_SAVE: self.notebook_changed,
-            types.NOTEBOOK_DOCUMENT_DID_CLOSE: self.notebook_closed,
             types.TEXT_DOCUMENT_HOVER: self.hover,
             types.CODE_ACTION_RESOLVE: self.resolve,
         }.items():
@@ -95,27 +78,13 @@ class EditorSession:
         self._reports.pop(_path(params.text_document.uri), None)
         self._send(params.text_document.uri, [])
 
-    async def notebook_opened(self, params: types.DidOpenNotebookDocumentParams) -> None:
-        """Show the findings of all cells."""
-        await self._publish_notebook(params.notebook_document.uri)
-
-    async def notebook_changed(self, params: Any) -> None:
-        """Show the findings of all cells: one cell defines what another uses."""
-        await self._publish_notebook(params.notebook_document.uri)
-
-    def notebook_closed(self, params: types.DidCloseNotebookDocumentParams) -> None:
-        """Show nothing any more."""
-        for cell in params.cell_text_documents:
-            self._send(cell.uri, [])
-
     # ---- what the editor asks
 
     def hover(self, params: types.HoverParams) -> types.Hover | None:
         """Explain the rules of the findings at a position."""
         place = types.Range(params.position, params.position)
-        uri = params.text_document.uri
-        document, cell = self._document(uri)
-        here = self._positions(document, cell).span(place, cell)
+        document = self._document(params.text_document.uri)
+        here = self._positions(document).span(place)
         # What the editor shows: if the text has changed since, a check is under way.
         last = self._reports.get(document.path)
         report = last[2] if last is not None else self._report(document)
@@ -127,16 +96,19 @@ class EditorSession:
         return types.Hover(contents=content)
 
     async def code_actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Mend, suppress or rewrite what is on the lines of a range."""
+        """Mend or rewrite what is on the lines of a range."""
         uri = params.text_document.uri
-        document, cell = self._document(uri)
+        document = self._document(uri)
         report = await asyncio.to_thread(self._report, document)
-        positions = self._positions(document, cell)
-        within = positions.span(params.range, cell)
+        positions = self._positions(document)
+        within = positions.span(params.range)
         found = _on_lines(report, within)
-        actions = list(self._quick_fixes(uri, document, positions, found))
+        actions = [messages.quick_fix(uri, f, positions) for f in found if f.edits]
         if any(all_rules()[finding.code].rewritten_as for finding in found):
-            for title, lines in _rewrites(document, within).items():
+            for title, lines in {
+                "Rewrite this with shard_map": (within.line, within.end_line),
+                "Rewrite all in this file with shard_map": None,
+            }.items():
                 action = types.CodeAction(title, types.CodeActionKind.RefactorRewrite)
                 action.data = {"uri": uri, "lines": lines}
                 actions.append(action)
@@ -150,7 +122,7 @@ class EditorSession:
         data: Any = action.data
         if data is None:
             return action
-        made = await self._made(action, self._document(data["uri"])[0])
+        made = await self._made(action, self._document(data["uri"]))
         if made is not None and made.disabled is not None:
             text = f"shardlift: {made.disabled.reason}"
             message = types.ShowMessageParams(types.MessageType.Info, text)
@@ -161,32 +133,14 @@ class EditorSession:
 
     def _opened(self, path: str) -> Document | None:
         """The open document of a path."""
-        for uri in (*self.server.workspace.notebook_documents, *self._file_uris()):
-            if _path(uri) == path:
-                return self._document(uri)[0]
-        return None
+        opened = list(self.server.workspace.text_documents)
+        return next((self._document(uri) for uri in opened if _path(uri) == path), None)
 
-    def _file_uris(self) -> list[str]:
-        return [uri for uri in self.server.workspace.text_documents if not self._notebook_of(uri)]
+    def _document(self, uri: str) -> Document:
+        return Document(_path(uri), self.server.workspace.get_text_document(uri).source)
 
-    def _notebook_of(self, uri: str) -> Any:
-        return self.server.workspace.get_notebook_document(cell_uri=uri)
-
-    def _document(self, uri: str) -> tuple[Document, int | None]:
-        """The document of a file, a notebook or a cell, and the number of the cell."""
-        workspace = self.server.workspace
-        notebook = workspace.get_notebook_document(notebook_uri=uri) or self._notebook_of(uri)
-        if notebook is None:
-            return Document(_path(uri), (workspace.get_text_document(uri).source,)), None
-        cells = [cell.document for cell in notebook.cells]
-        texts = tuple(workspace.get_text_document(cell).source for cell in cells)
-        code = tuple(cell.kind == types.NotebookCellKind.Code for cell in notebook.cells)
-        path = _path(notebook.uri)
-        path = path if path.endswith(".ipynb") else f"{path}.ipynb"
-        return Document(path, texts, code), cells.index(uri) + 1 if uri in cells else None
-
-    def _positions(self, document: Document, cell: int | None) -> Positions:
-        return Positions(document.text(cell), self.server.workspace.position_encoding)
+    def _positions(self, document: Document) -> Positions:
+        return Positions(document.text, self.server.workspace.position_encoding)
 
     def _version(self, uri: str) -> int | None:
         version: int | None = self.server.workspace.get_text_document(uri).version
@@ -200,71 +154,35 @@ class EditorSession:
             self._reports[document.path] = last
         return last[2]
 
-    def _quick_fixes(
-        self, uri: str, document: Document, positions: Positions, found: list[Finding]
-    ) -> Iterator[types.CodeAction]:
-        for finding in found:
-            of = messages.diagnostic(finding, positions, is_known=False)
-            if finding.edits:
-                title = f"Mend {finding.code}: {finding.message}"
-                yield messages.quick_fix(title, uri, finding.edits, positions, of)
-            edit = self.analysis.suppression(document, finding)
-            if edit is not None:
-                title = f"Suppress {finding.code} on this line"
-                yield messages.quick_fix(title, uri, [edit], positions, of)
-
     async def _made(self, action: types.CodeAction, document: Document) -> types.CodeAction | None:
         """A rewrite with its edits, or with the reason why there are none."""
         data: Any = action.data
-        uri, lines = data["uri"], data.get("lines")  # null may be dropped on the way
+        lines = data.get("lines")  # null may be dropped on the way
         part = Span(lines[0], 0, lines[1], 0) if lines else None
         rewrite = await asyncio.to_thread(self.analysis.rewrite, document, part)
-        texts = [text for file in rewrite.files for text in self._new_texts(uri, document, file)]
+        texts = [
+            NewText(uris.from_fs_path(file.path) or file.path, file.before, file.after)
+            for file in rewrite.files
+        ]
         client = self.server.client_capabilities
         encoding = self.server.workspace.position_encoding
         positions_of = lambda text: Positions(text, encoding)  # noqa: E731
         return messages.rewrite_action(action.title, texts, rewrite.refused, positions_of, client)
 
-    def _new_texts(self, uri: str, document: Document, file: FileResult) -> Iterator[NewText]:
-        """What becomes of a file, or of the cells of the open notebook."""
-        if document.code is None or file.path != document.path:
-            yield NewText(uris.from_fs_path(file.path) or file.path, file.before, file.after)
-            return
-        cells = zip(document.texts, document.cells_of(file.after), strict=True)
-        for cell, (before, after) in zip(self._notebook_of(uri).cells, cells, strict=True):
-            if before != after:
-                yield NewText(cell.document, before, after, is_cell=True)
-
     # ---- diagnostics
 
     async def _publish(self, uri: str) -> None:
-        if self._notebook_of(uri) is None:
-            document, _ = self._document(uri)
-            await self._publish_document(uri, document, {None: uri})
-
-    async def _publish_notebook(self, uri: str) -> None:
-        notebook = self.server.workspace.get_notebook_document(notebook_uri=uri)
-        if notebook is not None:
-            document, _ = self._document(uri)
-            cells = {number: cell.document for number, cell in enumerate(notebook.cells, start=1)}
-            await self._publish_document(uri, document, cells)
-
-    async def _publish_document(
-        self, whole: str, document: Document, places: dict[Any, str]
-    ) -> None:
         self._changes += 1
-        versions = {uri: self._version(uri) for uri in places.values()}
+        document, version = self._document(uri), self._version(uri)
         report = await asyncio.to_thread(self._report, document)
         if report.unreadable is not None:
             return  # half a statement: what was found before stays until the text is complete
         known = await asyncio.to_thread(self.analysis.known, document, report)
-        if self._document(whole)[0] != document:
+        if self._document(uri) != document:
             return  # changed meanwhile: the next check has begun
-        for cell, uri in places.items():
-            positions = self._positions(document, cell)
-            own = [finding for finding in report.findings if finding.span.cell == cell]
-            shown = [messages.diagnostic(f, positions, f in known) for f in own]
-            self._send(uri, shown, versions[uri])
+        positions = self._positions(document)
+        shown = [messages.diagnostic(f, positions, f in known) for f in report.findings]
+        self._send(uri, shown, version)
 
     def _send(
         self, uri: str, diagnostics: list[types.Diagnostic], version: int | None = None
@@ -278,20 +196,8 @@ def _on_lines(report: FileReport, within: Span) -> list[Finding]:
     return [
         finding
         for finding in report.findings
-        if finding.span.cell == within.cell
-        and finding.span.line <= within.end_line
-        and within.line <= finding.span.end_line
+        if finding.span.line <= within.end_line and within.line <= finding.span.end_line
     ]
-
-
-def _rewrites(document: Document, within: Span) -> dict[str, tuple[int, int] | None]:
-    """The rewrites of a document by their titles, with the lines that are rewritten."""
-    if document.code is not None:  # one cell uses what another defines
-        return {"Rewrite all in this notebook with shard_map": None}
-    return {
-        "Rewrite this with shard_map": (within.line, within.end_line),
-        "Rewrite all in this file with shard_map": None,
-    }
 
 
 def _plain(handler: Any) -> Any:

@@ -2,15 +2,14 @@
 
 In a job of many processes a pmapped function takes and returns the rows of its own process,
 while its program runs over the devices of all. Both views of an array share their buffers.
-Creating the other view is what such a call costs, so each output remembers the global array
-that it is a view of: state that is fed back costs nothing.
+Each output remembers the global array that it is a view of: state that is fed back is not
+converted again. `local_program` avoids the conversions where it can.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,22 +21,6 @@ from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_s
 from shardlift.mapping.pmap_options import PmapOptions
 
 MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
-MAX_TREES = 1000  # more trees than this, and a bridge forgets what it knows of them
-_type = operator.attrgetter("aval")
-
-
-class Views(NamedTuple):
-    """The views of the outputs of a call; no sharding for one that was not just rewrapped."""
-
-    types: list[Any]
-    local_types: list[Any]
-    shardings: list[Any]
-
-    @classmethod
-    def of(cls, leaves: list[Any], views: list[Any]) -> Views:
-        """Describe these."""
-        shardings = [view.sharding if hasattr(view, MEMORY) else None for view in views]
-        return cls([*map(_type, leaves)], [*map(_type, views)], shardings)
 
 
 class Bridge:
@@ -50,35 +33,16 @@ class Bridge:
         self.rows_here = self.here.shape[self.label]
         self.rows = mesh.shape[self.label]
         self._options = options
-        self._axes: dict[Any, list[Axis]] = {}
         self._shardings: dict[Axis, NamedSharding] = {}
-        self._fits: dict[Any, list[Any]] = {}
-        self._views: dict[Any, Views] = {}
 
     # ---- in
 
     def globals_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The arguments that are not static as global arrays."""
         leaves, tree = jax.tree.flatten((args, kwargs))
-        axes = self._axes.get(tree)
-        if axes is None:
-            if len(self._axes) > MAX_TREES:
-                self._axes.clear()
-                self._fits.clear()
-            in_axes = without_static(self._options.in_axes, self._options.static)
-            axes = self._axes[tree] = leaf_axes(in_axes, args, kwargs)
-            self._fits[tree] = [None] * len(leaves)
-        # Programs give all their outputs the same few sharding objects: the one that was right
-        # last time is recognised by its identity.
-        fits = self._fits[tree]
-        for k, fit in enumerate(fits):
-            remembered = getattr(leaves[k], MEMORY, None)
-            if remembered is None or remembered.sharding is not fit:
-                remembered = self.to_global(leaves[k], axes[k])
-                if remembered.sharding == self.sharding(axes[k]):
-                    fits[k] = remembered.sharding
-            leaves[k] = remembered
-        return jax.tree.unflatten(tree, leaves)
+        in_axes = without_static(self._options.in_axes, self._options.static)
+        axes = leaf_axes(in_axes, args, kwargs)
+        return jax.tree.unflatten(tree, map(self.to_global, leaves, axes))
 
     def sharding(self, axis: Axis) -> NamedSharding:
         """The sharding of a global array with its rows along ``axis``."""
@@ -122,24 +86,7 @@ class Bridge:
 
     def locals_of(self, out: Any) -> Any:
         """The rows of this process, of every output."""
-        leaves, tree = jax.tree.flatten(out)
-        known = self._views.get(tree)
-        # The outputs of a program have the same type objects at every call.
-        if known is None or not all(map(operator.is_, known.types, map(_type, leaves))):
-            views = [self.to_local(leaf) for leaf in leaves]
-            if len(self._views) > MAX_TREES:
-                self._views.clear()
-            self._views[tree] = Views.of(leaves, views)
-            return jax.tree.unflatten(tree, views)
-        rewrap_as = _compat.rewrap_as
-        for k, (local_type, sharding) in enumerate(zip(known.local_types, known.shardings)):  # noqa: B905
-            leaf = leaves[k]
-            if sharding is None:
-                leaves[k] = self.to_local(leaf)
-            else:
-                leaves[k] = view = rewrap_as(leaf, local_type, sharding)
-                setattr(view, MEMORY, leaf)
-        return jax.tree.unflatten(tree, leaves)
+        return jax.tree.map(self.to_local, out)
 
     def to_local(self, leaf: Any) -> Any:
         """The rows of this process, of one output."""
@@ -157,10 +104,6 @@ class Bridge:
         """The sharding of the rows of this process, of a global array."""
         assert isinstance(leaf.sharding, NamedSharding)
         return NamedSharding(self.here, leaf.sharding.spec)
-
-    def views_of(self, tree: Any) -> Views | None:
-        """The views of the last outputs of this structure."""
-        return self._views.get(tree)
 
     def local_shape(self, shape: Sequence[int], spec: PartitionSpec) -> tuple[int, ...]:
         """The shape of the rows of this process, from the shape of all rows."""

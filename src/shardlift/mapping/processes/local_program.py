@@ -15,11 +15,10 @@ from jax.sharding import NamedSharding
 
 from shardlift import _compat
 from shardlift.arrays.resharding import is_key
-from shardlift.mapping import observer
 from shardlift.mapping.axes import shape_of
 from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.pmap_options import PmapOptions
-from shardlift.mapping.processes.bridge import Bridge, Views
+from shardlift.mapping.processes.bridge import MEMORY, Bridge
 
 MAX_SHORTCUTS = 256  # more trees or shapes than this, and a program forgets its shortcuts
 
@@ -45,14 +44,14 @@ class LocalProgram:
         if known is not None and (placed := known.place(leaves)) is not None:
             self._last[key] = known
             return known.run(placed)
-        inputs = observer.time_conversion(self._bridge.globals_of, dynamic, kwargs)
+        inputs = self._bridge.globals_of(dynamic, kwargs)
         out = self._program(*with_static(self._options, args, inputs[0]), **inputs[1])
-        views = observer.time_conversion(self._bridge.locals_of, out)
+        views = self._bridge.locals_of(out)
         if signature not in self._all:
-            self._learn(key, signature, args, inputs, out)
+            self._learn(key, signature, args, inputs, views)
         return views
 
-    def _learn(self, key: Any, signature: Any, args: Any, inputs: Any, out: Any) -> None:
+    def _learn(self, key: Any, signature: Any, args: Any, inputs: Any, views: Any) -> None:
         """Find a shortcut for the next call of this kind."""
         if len(self._all) >= MAX_SHORTCUTS:
             self._all.clear()
@@ -63,7 +62,7 @@ class LocalProgram:
             whole = with_static(self._options, args, abstract_args)
             return self._program.lower(*whole, **abstract_kwargs).compile()
 
-        shortcut = find_shortcut(self._bridge, jax.tree.leaves(inputs), out, compile_program)
+        shortcut = find_shortcut(self._bridge, jax.tree.leaves(inputs), views, compile_program)
         self._all[signature] = shortcut
         if shortcut is not None:
             self._last[key] = shortcut
@@ -75,25 +74,30 @@ def _abstract(x: jax.Array) -> jax.ShapeDtypeStruct:
 
 
 def find_shortcut(
-    bridge: Bridge, inputs: list[jax.Array], out: Any, compile_program: Callable[[], Any]
+    bridge: Bridge, inputs: list[jax.Array], views: Any, compile_program: Callable[[], Any]
 ) -> Shortcut | None:
-    """A shortcut that avoids converting ``inputs`` and ``out``, if there is one."""
-    views = bridge.views_of(jax.tree.structure(out))
+    """A shortcut that avoids converting ``inputs``, and the outputs to ``views``, if there is one.
+
+    Arrays whose buffers are not simply rewrapped need the conversions.
+    """
     plain = [isinstance(x.sharding, NamedSharding) and not is_key(x) for x in inputs]
-    if _compat.tracing() or views is None or None in views.shardings or not all(plain):
+    rewrapped = [hasattr(view, MEMORY) for view in jax.tree.leaves(views)]
+    if _compat.tracing() or not all(plain) or not all(rewrapped):
         return None
     run = _compat.runner(compile_program(), len(inputs))
-    return None if run is None else Shortcut(run, bridge, inputs, out, views)
+    return None if run is None else Shortcut(run, bridge, inputs, views)
 
 
 class Shortcut:
     """Runs one compiled program on the arrays of this process."""
 
     def __init__(
-        self, run: _compat.Runner, bridge: Bridge, inputs: list[jax.Array], out: Any, views: Views
+        self, run: _compat.Runner, bridge: Bridge, inputs: list[jax.Array], views: Any
     ) -> None:
-        self._run, self._views = run, views
-        self._tree = jax.tree.structure(out)
+        self._run = run
+        leaves, self._tree = jax.tree.flatten(views)
+        self._view_types = [view.aval for view in leaves]
+        self._view_shardings = [view.sharding for view in leaves]
         self._context = _compat.context()
         self._places = [bridge.local_sharding(x) for x in inputs]
         self._wanted = [
@@ -125,13 +129,10 @@ class Shortcut:
 
     def run(self, placed: list[Any]) -> Any:
         """The outputs for placed arguments."""
-        return observer.time_conversion(self._local, self._run(placed))
-
-    def _local(self, out: list[Any]) -> Any:
         # The views cannot be made at once, by other handlers of the program's outputs: the runtime
         # would go on to take them for arrays of all processes, and refuse to read or move them
         # (2026-11: 0.10.2, 0.12.0).
-        views = map(_compat.rewrap_as, out, self._views.local_types, self._views.shardings)
+        views = map(_compat.rewrap_as, self._run(placed), self._view_types, self._view_shardings)
         return jax.tree.unflatten(self._tree, views)
 
 

@@ -68,7 +68,7 @@ class Reader:
         host = known[1]
         if (axis is not None and axis != host.form.axis) or wanted(leaf, host):
             return None
-        return host._replace(form=_renamed(host.form, path))
+        return host._replace(form=replace(host.form, path=path))
 
     def _remember(self, leaf: Any, host: HostArray) -> HostArray:
         if isinstance(leaf, jax.Array):
@@ -78,16 +78,10 @@ class Reader:
         return host
 
 
-def _renamed(form: ArrayForm, path: str) -> ArrayForm:
-    return replace(form, path=path)
-
-
 def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
     """Read an array. ``axis`` is the one that is split over the devices, if the caller knows."""
     if isinstance(leaf, jax.Array):
-        if leaf.is_deleted():
-            return HostArray(ArrayForm(path, str(leaf.dtype), leaf.shape, axis), None, "")
-        found = _rows_of(leaf, axis)
+        found = None if leaf.is_deleted() else _rows_of(leaf, axis)
         if found is None:
             return HostArray(ArrayForm(path, str(leaf.dtype), leaf.shape, axis), None, "")
         array, axis, agree = found

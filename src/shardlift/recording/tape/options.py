@@ -22,12 +22,10 @@ class TapeOptions:
       kept_calls: calls of each site whose values are kept; None keeps all. Of the
         other calls, those arrays are kept that differ from the reference.
       replay: whether calls whose inputs differ are run again on the inputs of the reference.
-      jit: whether functions of ``jax.jit`` and ``jax.shard_map`` are on tape too.
     """
 
     keep: int = KEEP
     keep_inputs: int = KEEP
     tapped: int = TAPPED
-    jit: bool = True
     kept_calls: int | None = None
     replay: bool = True

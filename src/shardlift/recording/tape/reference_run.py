@@ -41,7 +41,7 @@ class ReferenceRun:
         self.capture, self.arrays = capture, arrays
         self.done: Counter[int] = Counter()
         # By the site of this program: the place of the other one, and its calls.
-        self._partners: dict[int, tuple[int, dict[int, Sample]]] = {}
+        self._partners: dict[int, tuple[int | None, dict[int, Sample]]] = {}
 
     def may_replay(self, site: SiteRecord) -> bool:
         """Whether fewer calls of a site were run again than may be."""
@@ -50,6 +50,11 @@ class ReferenceRun:
     def count(self, site: SiteRecord) -> None:
         """A call of the site was run again."""
         self.done[site.index] += 1
+
+    def knows(self, site: SiteRecord) -> bool:
+        """Whether it has a site of that name."""
+        self._call(site, 0)
+        return self._partners[site.index][0] is not None
 
     def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
         """Whether its call ``number`` had other inputs."""
@@ -82,9 +87,9 @@ class ReferenceRun:
             index = best_match(site.key.function, site.names, self.capture.sites)
             samples = () if index is None else self.capture.sites[index].samples
             calls = {sample.call: sample for sample in samples}
-            self._partners[site.index] = index or 0, calls
+            self._partners[site.index] = index, calls
         index, calls = self._partners[site.index]
-        return index, calls.get(number)
+        return index or 0, calls.get(number)
 
     def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
         """The leaves of its call ``number``; None if they are not available."""

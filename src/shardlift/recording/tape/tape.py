@@ -6,42 +6,19 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 
 from shardlift.capture import array_archive
 from shardlift.capture.layouts import bits_of, root
 from shardlift.capture.schema import Part, Sample, Values
-from shardlift.recording.mapped_calls import MappedCall, Rows, nbytes
+from shardlift.recording.mapped_calls import Rows, nbytes
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.host_arrays import HostArray, Reader
 from shardlift.recording.tape.options import TapeOptions
-
-
-class Reference(Protocol):
-    """The run of another program, whose inputs are given to this one."""
-
-    def may_replay(self, site: SiteRecord) -> bool:
-        """Whether calls of a site are to be run again, or enough of them were."""
-
-    def differs(self, site: SiteRecord, number: int, own: Values) -> bool:
-        """Whether its call ``number`` had other inputs."""
-
-    def differing(
-        self, site: SiteRecord, number: int, part: Part, digests: Sequence[str]
-    ) -> list[int]:
-        """The arrays of one side of a call that its call ``number`` does not have."""
-
-    def has_collectives(self, site: SiteRecord, number: int) -> bool:
-        """Whether the results of collectives in its call ``number`` are on tape."""
-
-    def inputs(self, site: SiteRecord, number: int, call: MappedCall) -> list[Any] | None:
-        """The leaves of its call ``number``; None if they are not available."""
-
-    def count(self, site: SiteRecord) -> None:
-        """A call of the site was run again."""
+from shardlift.recording.tape.reference_run import ReferenceRun
 
 
 class Tape:
@@ -50,7 +27,7 @@ class Tape:
     def __init__(
         self,
         options: TapeOptions | None = None,
-        reference: Reference | None = None,
+        reference: ReferenceRun | None = None,
         children: Children | None = None,
     ) -> None:
         self.options, self.reference = options or TapeOptions(), reference

@@ -178,7 +178,8 @@ class TapedCalls:
     def _is_wanted(self, program: taps.TracedProgram, key: Any, number: int) -> bool:
         """Whether the collectives of a call are to be recorded."""
         seen, most, reference = self._site.programs, self._tape.options.tapped, self._tape.reference
-        if reference is None:  # the other program may have another program in this call
+        if reference is None or not reference.knows(self._site):
+            # The other program may have another program in this call.
             is_new = program.name not in seen
             return self._looks[key] < most and (is_new or seen.total() < most * MOST_PROGRAMS)
         if reference.has_collectives(self._site, number):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import linecache
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -217,7 +216,7 @@ class Walk:
         for eqn in jaxpr.eqns:
             operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
             for var in index.used_by(eqn):
-                kept += self._keep(eqn, [(ArrayRole.AXIS_INDEX, names[var])], "")
+                kept.append(self._keep(eqn, ArrayRole.AXIS_INDEX, names[var]))
             self.dead += eqn not in alive
             outputs, new = self._run(eqn, operands, around)
             kept += new
@@ -237,8 +236,8 @@ class Walk:
         around = f"{around}/{_compat.transforms_of(eqn)}"
         if kind in DRAWS:
             key = jax.random.key_data(operands[0])
-            kept = self._keep(self._drawing(eqn), [(ArrayRole.RANDOM_KEY, key)], around)
-            return self._run_plainly(eqn, operands), kept
+            kept = self._keep(self._drawing(eqn), ArrayRole.RANDOM_KEY, key, around)
+            return self._run_plainly(eqn, operands), [kept]
         if is_silent(eqn):
             self.uses.give(operands, DEAD_USE)
             return [], []
@@ -283,29 +282,21 @@ class Walk:
         collective = collective or eqn.primitive.name.removesuffix("_invariant")
         kept: list[Any] = []
         for result in results:
-            kept += self._keep(eqn, [(ArrayRole.RESULT, result)], around, collective)
+            kept.append(self._keep(eqn, ArrayRole.RESULT, result, around, collective))
             self.uses.start(len(self.about) - 1, result)
         return kept
 
     def _keep(
-        self,
-        eqn: Any,
-        arrays: Sequence[tuple[ArrayRole, Any]],
-        around: str,
-        collective: str = "",
-    ) -> list[Any]:
-        """Keep arrays of an equation, counted on its line."""
+        self, eqn: Any, role: ArrayRole, array: Any, around: str = "", collective: str = ""
+    ) -> Any:
+        """Keep an array of an equation, counted on its line."""
         line = _compat.source_line(eqn)
         text = linecache.getline(line[0], line[1]).strip() if line else ""
         backward = "transpose(" in around
-        last = (arrays[-1][0], collective, backward, text)
-        first = 1 + sum(kept[:4] == last for kept in self.about)  # which on this line
-        count: Counter[ArrayRole] = Counter()
-        for role, _ in arrays:
-            number = first + count[role]
-            self.about.append(Kept(role, collective, backward, text, number, (), self.loops))
-            count[role] += 1
-        return [array for _, array in arrays]
+        alike = (role, collective, backward, text)
+        number = 1 + sum(kept[:4] == alike for kept in self.about)  # which on this line
+        self.about.append(Kept(*alike, number, (), self.loops))
+        return array
 
     def _varying(self, array: Any) -> Any:
         """The same array, of the type that differs from device to device: as zeros are not."""

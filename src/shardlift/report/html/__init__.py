@@ -1,6 +1,6 @@
 """The report as one HTML page: no network, no library, every string escaped.
 
-The page is complete without JavaScript; `page.js` adds zooming and copying.
+The page is complete without JavaScript; `page.js` adds copying.
 """
 
 from __future__ import annotations
@@ -10,21 +10,17 @@ import hashlib
 from collections.abc import Iterator
 from importlib import resources
 
-from shardlift.capture.schema import Capture
-from shardlift.report.comparison import pairs_of, rows
-from shardlift.report.html.bars import stacked_bar
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.html.site_sections import MOST_DETAILED, site_card
-from shardlift.report.numbers import count, moving_share, percent, total_parts
-from shardlift.report.view import View, about, decisions_text, overhead
+from shardlift.report.html.site_sections import MOST_DETAILED, site_card, stacked_bar
+from shardlift.report.numbers import total_parts
+from shardlift.report.view import View, about, decisions_text
 
 
-def page(view: View, after: Capture | None = None) -> str:
-    """The report of a capture, beside a second one if it is given."""
+def page(view: View) -> str:
+    """The report of a capture."""
     main = join(
         _hero(view),
         _decisions(view),
-        _comparison(view.capture, after) if after is not None else "",
         tag("h2", "Sites, by cost") if view.sites else "",
         *(site_card(site, rank) for rank, site in enumerate(view.sites)),
         _unseen(view),
@@ -56,32 +52,13 @@ def asset(name: str) -> str:
 
 
 def _hero(view: View) -> Markup:
-    moving = moving_share(view.capture)
-    sentence = (
-        tag("p", view.headline, class_="sentence")
-        if moving is None
-        else tag(
-            "p",
-            tag("span", percent(moving), class_="number"),
-            tag("span", "of step time is moving data", class_="sentence"),
-        )
-    )
-    undecided = view.decisions
-    chips = [tag("span", count(len(view.sites), "pmap site"), class_="chip")]
-    chips.append(
-        tag(
-            "span",
-            decisions_text(undecided),
-            class_="chip decide" if undecided else "chip fine",
-        )
-    )
+    undecided = "decide" if view.decisions else "fine"
+    chips = [tag("span", decisions_text(view.decisions), class_=f"chip {undecided}")]
     chips += [tag("span", text, class_="chip quiet") for text in about(view.capture)]
     return tag(
         "header",
         tag("p", "shardlift report", class_="brand"),
-        tag("h1", sentence)
-        if moving is None
-        else tag("div", sentence, role="heading", aria_level="1"),
+        tag("h1", view.headline, class_="sentence"),
         tag("p", *chips, class_="chips"),
         stacked_bar(total_parts(view.capture)),
     )
@@ -100,20 +77,6 @@ def _decisions(view: View) -> Markup:
     return tag("section", tag("h2", "To decide"), tag("ul", *items, class_="plain decide"))
 
 
-def _comparison(before: Capture, after: Capture) -> Markup:
-    bodies = []
-    for pair in pairs_of(before, after):
-        head = tag("tr", tag("th", pair.name, colspan="4", scope="rowgroup"))
-        cells = [
-            tag("tr", tag("td", name), *(tag("td", cell, class_="n") for cell in values))
-            for name, *values in rows(pair)
-        ]
-        bodies.append(tag("tbody", head, *cells))
-    top = tag("tr", *(tag("th", text) for text in ("", "before", "after", "")))
-    table = tag("table", tag("thead", top), *bodies)
-    return tag("section", tag("h2", "Before and after"), tag("div", table, class_="scroll"))
-
-
 def _unseen(view: View) -> Markup:
     if not view.unseen:
         return Markup("")
@@ -126,12 +89,11 @@ def _notes(view: View) -> Markup:
 
 
 def _sentences(view: View) -> Iterator[str]:
-    yield overhead(view.capture)
     yield (
         "Times are measured on the thread that makes the calls. Dispatch is the call itself, "
-        "without moving and conversion. Waiting is the time from the return of the call until its "
-        "outputs are ready, sampled by a second thread, so that the program never waits. Calls "
-        "that compiled a program are counted separately."
+        "without moving. Waiting is the time from the return of the call until its "
+        "outputs are ready, measured on the calls whose leaves are compared. Calls that compiled "
+        "a program are counted separately."
     )
     if len(view.sites) > MOST_DETAILED:
         yield f"The {MOST_DETAILED} sites that cost most have details."

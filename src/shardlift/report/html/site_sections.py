@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
-from shardlift.capture.schema import LeafFacts, MovedBy, SiteFacts
-from shardlift.report.compile_reasons import all_reasons
-from shardlift.report.findings import ReportItem, timed
-from shardlift.report.html.array_picture import layout_row
-from shardlift.report.html.bars import stacked_bar
+from shardlift.capture.schema import CompileReason, SiteFacts
+from shardlift.report.findings import ReportItem, reason_text, timed
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.numbers import TIMES, amount, count, list_names, seconds
+from shardlift.report.numbers import TIMES, TimeParts, amount, percent, seconds, share
 from shardlift.report.view import SiteView
 
-MOST_PICTURES = 12
-MOST_DETAILED = 100  # sites with pictures and tables: a browser takes long to open thousands
+MOST_FACTS = 64  # of a table
+MOST_DETAILED = 100  # sites with tables: a browser takes long to open thousands
 
 
 def site_card(view: SiteView, rank: int) -> Markup:
@@ -26,23 +25,44 @@ def site_card(view: SiteView, rank: int) -> Markup:
         _figures(view),
         stacked_bar(view.parts, "" if site.times.waiting.count else "waiting"),
         *map(_finding, view.findings),
-        _details_of(site, unfolded=rank == 0) if rank < MOST_DETAILED else "",
+        _details_of(site) if rank < MOST_DETAILED else "",
         id=f"site{view.index}",
     )
 
 
-def _details_of(site: SiteFacts, unfolded: bool) -> Markup:
+def stacked_bar(parts: TimeParts, unseen: str = "") -> Markup:
+    """The parts of a time, to scale, with a legend; ``unseen`` is a part that was not timed."""
+    if parts.total <= 0:
+        return Markup("")
+    shares = {name: share(value, parts.total) for name, value in parts._asdict().items() if value}
+    pieces = [
+        tag("span", class_=f"part {name}", style=f"flex-grow:{part:.5f}")
+        for name, part in shares.items()
+    ]
+    words = ", ".join(f"{name} {percent(part)}" for name, part in shares.items())
+    bar = tag("div", *pieces, class_="bar", role="img", aria_label=words)
+    legend = [
+        (name, tag("b", percent(part)), f" {seconds(getattr(parts, name))}")
+        for name, part in shares.items()
+    ]
+    if unseen:
+        legend.append((unseen, Markup(""), "not seen"))
+    items = [
+        tag("li", tag("span", class_=f"dot {name}"), f"{name} ", *numbers)
+        for name, *numbers in legend
+    ]
+    return join(bar, tag("ul", *items, class_="legend"))
+
+
+def _details_of(site: SiteFacts) -> Markup:
     return join(
-        _layouts("Layout of arguments", site, site.arguments, unfolded),
-        _layouts("Layout of outputs", site, site.outputs, False),
-        _table("Programs compiled", ("call", "at", "took", "because"), _compiles(site)),
-        _table("Arguments moved", ("argument", "from", "to", "times", "bytes"), _moves(site)),
-        _table("Outputs read", ("output", "by", "line", "times", "bytes", "time"), _reads(site)),
-        _table("Collectives in the program, on one device", _COLLECTIVES, _collectives(site)),
+        _table("Arguments", site.arguments),
+        _table("Outputs", site.outputs),
+        _table("Programs compiled", site.compiles),
+        _table("Arguments moved", site.moves),
+        _table("Outputs read", site.reads),
+        _table("Collectives", site.collectives),
     )
-
-
-_COLLECTIVES = ("kind", "axes", "times per call", "bytes per call", "in a gradient", "line")
 
 
 def _figures(view: SiteView) -> Markup:
@@ -57,16 +77,10 @@ def _figures(view: SiteView) -> Markup:
     if site.compile_count:
         figures.append((f"compiling {TIMES}{site.compile_count}", seconds(times.compiling.total)))
     if site.axis_size:
-        figures.append(("axes" if len(site.mesh) > 1 else "axis", _axes(site)))
+        named = f"{site.axis_name} = " if site.axis_name else ""
+        figures.append(("axis", f"{named}{site.axis_size}"))
     items = [tag("div", tag("dt", name), tag("dd", value)) for name, value in figures]
     return tag("dl", *items, class_="figures")
-
-
-def _axes(site: SiteFacts) -> str:
-    """The mapped axis and the axes of nested pmaps."""
-    own = f"{site.axis_name} = {site.axis_size}" if site.axis_name else str(site.axis_size)
-    nested = [f"{name} = {size}" for name, size in list(site.mesh.items())[1:]]
-    return f" {TIMES} ".join([own, *nested])
 
 
 def _finding(finding: ReportItem) -> Markup:
@@ -85,77 +99,27 @@ def _finding(finding: ReportItem) -> Markup:
     )
 
 
-def _layouts(title: str, site: SiteFacts, leaves: Sequence[LeafFacts], unfolded: bool) -> Markup:
-    if not leaves:
+def _table(title: str, facts: Sequence[Any]) -> Markup:
+    """The facts as the capture has them, one per line, the largest first."""
+    if not facts:
         return Markup("")
-    largest = sorted(leaves, key=lambda leaf: -leaf.nbytes)[:MOST_PICTURES]
-    rest = len(leaves) - len(largest) + site.leaves_left_out
-    rows = [layout_row(leaf, site) for leaf in largest]
-    more = tag("p", f"and {count(rest, 'smaller one')}", class_="quiet") if rest else ""
-    return _details(title, join(*rows, more), unfolded)
-
-
-def _details(title: str, body: Markup, unfolded: bool = False) -> Markup:
-    inside = join(tag("summary", title), body)
-    return tag("details", inside, open="") if unfolded else tag("details", inside)
-
-
-def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    lines = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
-    if not lines:
-        return Markup("")
-    top = tag("thead", tag("tr", *(tag("th", text) for text in head)))
-    table = tag("div", tag("table", top, tag("tbody", *lines)), class_="scroll")
-    return _details(f"{title} ({len(lines)})", table)
-
-
-def _compiles(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (str(program.call + 1), seconds(program.at), seconds(program.seconds), all_reasons(program))
-        for program in site.compiles
+    largest = sorted(facts, key=lambda fact: -getattr(fact, "nbytes", 0))[:MOST_FACTS]
+    names = [field.name for field in dataclasses.fields(facts[0]) if field.name != "digest"]
+    head = tag("thead", tag("tr", *(tag("th", name) for name in names)))
+    rows = [
+        tag("tr", *(tag("td", _cell(name, getattr(fact, name))) for name in names))
+        for fact in largest
     ]
+    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="scroll")
+    return tag("details", tag("summary", f"{title} ({len(facts)})"), table)
 
 
-def _moves(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (
-            move.path,
-            str(move.source),
-            str(move.target),
-            str(move.count)
-            if move.by is MovedBy.PMAP
-            else f"{move.count} of {site.looked} inspected calls",
-            f"{amount(move.nbytes / max(move.count, 1))} each",
-        )
-        for move in sorted(site.moves, key=lambda move: -move.nbytes)
-    ]
-
-
-def _reads(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (
-            f"{read.path}, or {read.others} of the same type" if read.others else read.path,
-            read.how,
-            f"{read.file}:{read.line}",
-            str(read.count),
-            amount(read.nbytes),
-            seconds(read.seconds) if read.seconds else "",
-        )
-        for read in sorted(site.reads, key=lambda read: -read.nbytes)
-    ]
-
-
-def _collectives(site: SiteFacts) -> list[tuple[str, ...]]:
-    return [
-        (
-            collective.kind,
-            ", ".join(collective.axes),
-            str(collective.count)
-            if collective.exact
-            else f"{collective.count}; loops and branches may change it",
-            amount(collective.nbytes),
-            "yes" if collective.gradient else "",
-            list_names(collective.lines, 5),
-        )
-        for collective in site.collectives
-    ]
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return "; ".join(reason_text(v) if isinstance(v, CompileReason) else str(v) for v in value)
+    units = {"nbytes": amount, "seconds": seconds}
+    return units[name](value) if name in units else str(value)

@@ -5,35 +5,27 @@ from __future__ import annotations
 import ast
 
 from shardlift.rewrite.call_format import CallText, Style, render
-from shardlift.rewrite.device_axis.cells import CellRole, Point, WeakTypes
-from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.names import is_free, is_shadowed, jax_name
-from shardlift.source.comments import has_comment
+from shardlift.rewrite.device_axis.cells import CellRole, Point
+from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.source.file import File
-from shardlift.source.flax_helpers import prefetch_splits
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
+from shardlift.source.text import has_comment
 from shardlift.source.values import External
 
-PREFETCH = "prefetch_to_device"
-_FLAX_PREFETCH = "flax.jax_utils.prefetch_to_device"
-# Functions that read a value before they return, and do not keep it; the first ones also one that
-# is on devices of other processes, if it is whole here.
-_ON_HOST = frozenset(
+# Functions that read a value before they return, and do not keep it.
+_READERS = frozenset(
     {
         "jax.device_get", "numpy.asarray", "numpy.array", "builtins.float", "builtins.int",
         "builtins.print", "builtins.bool", "builtins.str", "builtins.repr", "builtins.format",
-    }
-)  # fmt: skip
-_READERS = _ON_HOST | frozenset(
-    {
         "flax.training.checkpoints.save_checkpoint", "flax.serialization.to_bytes",
         "flax.training.checkpoints.save_checkpoint_multiprocess", "pickle.dump", "pickle.dumps",
         "flax.serialization.msgpack_serialize", "flax.serialization.to_state_dict",
     }
 )  # fmt: skip
-_READS = (CellRole.FIRST, CellRole.INDEX, CellRole.METRICS)
+_READS = (CellRole.FIRST, CellRole.INDEX)
 _REWRITTEN = (CellRole.REPLICATE, CellRole.SHARD, *_READS)
 _PLACE = "\0"  # stands for a tree while the text around it is laid out
 _SIMPLE = (
@@ -48,66 +40,39 @@ def in_the_way(point: Point) -> Obstacle | None:
     changed = point.role in _REWRITTEN
     if changed and has_comment(f"({file.text(node)})"):
         about = {"text": file.brief(node), "at": point.at}
-        return obstacle(ObstacleKind.COMMENTS, Advice.MOVE_COMMENTS, **about)
+        return obstacle(ObstacleKind.COMMENTS, **about)
     if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
-        return _means_another(jax_name(file)[0], point)
-    if point.role is CellRole.METRICS and not isinstance(_function(node), ast.Attribute):
-        return obstacle(ObstacleKind.METRICS_BY_NAME, Advice.IMPORT_MODULE, at=point.at)
-    is_replaced = point.role is CellRole.PREFETCH and not prefetch_splits(file.project.settings)
-    if is_replaced and not is_free(file, node, PREFETCH, _FLAX_PREFETCH):
-        return _means_another(PREFETCH, point)
+        return obstacle(ObstacleKind.NAME_TAKEN, name=jax_name(file)[0], at=point.at)
     return None
 
 
-def _means_another(name: str, point: Point) -> Obstacle:
-    return obstacle(ObstacleKind.NAME_TAKEN, Advice.RENAME, name=name, at=point.at)
-
-
-def _function(node: ast.AST) -> ast.expr:
-    assert isinstance(node, ast.Call)
-    return node.func
-
-
-def placed(made: Point, sharding: str, weak_types: WeakTypes) -> tuple[list[Edit], frozenset[str]]:
-    """`replicate(x)` becomes a copy of `x`, whole on every device.
+def placed(made: Point, sharding: str, typed: bool) -> tuple[list[Edit], frozenset[str]]:
+    """`replicate(x)` becomes a copy of `x`, whole on every device; `typed`: numbers get a type.
 
     Without the copy the arrays share memory with `x` (JAX 0.10.2 and 0.12, with `may_alias=False`
     as well): donating them deletes `x`, and donating a tree that has `x` twice is an error.
     """
     file = made.at.file
     assert made.inner is not None
-    text, stand_in = _placed_text(made, sharding, weak_types)
-    imports = jax_name(file)[1] | _copy(file, weak_types)[1]
-    return text_around(file, made.at.node, made.inner, *text.split(stand_in)), imports
-
-
-def fits_on_a_line(made: Point, sharding: str, weak_types: WeakTypes) -> bool:
-    """Whether the text of `placed` has no more lines than the tree."""
-    return "\n" not in _placed_text(made, sharding, weak_types)[0]
-
-
-def _placed_text(made: Point, sharding: str, weak_types: WeakTypes) -> tuple[str, str]:
-    """The text of `placed`, and what stands for the tree in it."""
-    file = made.at.file
-    assert made.inner is not None
-    jax = jax_name(file)[0]
+    jax, imports = jax_name(file)
+    copy, imported = _copy(file, typed)
     stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
-    copied = CallText(f"{jax}.tree.map", (_copy(file, weak_types)[0], stand_in))
-    return laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, sharding))), stand_in
+    copied = CallText(f"{jax}.tree.map", (copy, stand_in))
+    text = laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, sharding)))
+    opening, closing = text.split(stand_in)
+    return text_around(file, made.at.node, made.inner, opening, closing), imports | imported
 
 
-def _copy(file: File, weak_types: WeakTypes) -> tuple[str, frozenset[str]]:
+def _copy(file: File, typed: bool) -> tuple[str, frozenset[str]]:
     """A function that copies a leaf with the type that pmap gave it, and what it imports."""
     jax = jax_name(file)[0]
     copy = f"{numpy_name(file, jax)}.copy"
-    if weak_types is WeakTypes.KEPT:
+    if not typed:
         return copy, frozenset()
     name = _name_of(file, "numpy")
     numpy = name or ("numpy" if "np" in file.index.module.names else "np")
     alias = " as np" if numpy == "np" else ""
     imports = frozenset({f"import numpy{alias}"} if name is None else ())
-    if weak_types is WeakTypes.ALL_TYPED:
-        return f"{numpy}.array", imports
     return f"lambda x: {copy}(x) if isinstance(x, {jax}.Array) else {numpy}.array(x)", imports
 
 
@@ -140,45 +105,16 @@ def without_call(point: Point) -> list[Edit]:
     return text_around(point.at.file, point.at.node, point.inner)
 
 
-def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozenset[str]]:
-    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later.
-
-    Of an array that is shared by processes, it becomes the copy on the first device of this one.
-    """
+def first(use: Point, donated: bool) -> tuple[list[Edit], frozenset[str]]:
+    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later."""
     file, node = use.at.file, use.at.node
     assert use.inner is not None
-    if is_read_now(file, node, shared) or not (donated or shared):
+    if not donated or is_read_now(file, node):
         return without_call(use), frozenset()
     jax, imports = jax_name(file)
     copy = f"{numpy_name(file, jax)}.copy"
-    if shared:
-        opening, closing = (f"{copy}(", ")") if donated else ("", "")
-        local = f"lambda x: {opening}x.addressable_data(0){closing}"
-        if use.role is CellRole.FIRST or not isinstance(use.inner, _SIMPLE):
-            return text_around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
-        return text_around(
-            file, node, use.inner, opening, f".addressable_data(0){closing}"
-        ), imports
-    if use.role is CellRole.INDEX:
-        return text_around(file, node, use.inner, f"{copy}(", ")"), imports
-    return text_around(file, node, use.inner, f"{jax}.tree.map({copy}, ", ")"), imports
-
-
-def metrics(use: Point) -> tuple[list[Edit], frozenset[str]]:
-    """flax's `get_metrics` becomes its second half: the first half takes the first row."""
-    file, node = use.at.file, use.at.node
-    function = _function(node)
-    assert isinstance(function, ast.Attribute)
-    assert use.inner is not None
-    jax, imports = jax_name(file)
-    module = file.text(function.value)
-    opening = f"{module}.stack_forest({jax}.device_get("
-    return text_around(file, node, use.inner, opening, "))"), imports
-
-
-def prefetched(use: Point) -> list[Edit]:
-    """flax's `prefetch_to_device` becomes the helper, which splits the first axis."""
-    return [use.at.file.replace(_function(use.at.node), PREFETCH)]
+    opening = f"{copy}(" if use.role is CellRole.INDEX else f"{jax}.tree.map({copy}, "
+    return text_around(file, node, use.inner, opening, ")"), imports
 
 
 def text_around(
@@ -194,30 +130,17 @@ def text_around(
     ]
 
 
-def is_read_now(file: File, node: ast.AST, shared: bool = False) -> bool:
-    """Whether a value is read immediately, so that donating it later does no harm.
-
-    A row of an array that is shared by processes cannot be taken by one of them alone.
-    """
+def is_read_now(file: File, node: ast.AST) -> bool:
+    """Whether a value is read immediately, so that donating it later does no harm."""
     parent = file.index.parents.get(node)
-    readers = _ON_HOST if shared else _READERS
     while isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node:
         if isinstance(parent, ast.Attribute) and parent.attr in ("item", "tolist"):
             return True
-        if shared and not (isinstance(parent, ast.Attribute) or _is_key(parent.slice)):
-            return False
         node, parent = parent, file.index.parents.get(parent)
     while isinstance(parent, (ast.keyword, ast.Tuple, ast.List, ast.Dict)):
         node, parent = parent, file.index.parents.get(parent)
-    if isinstance(parent, ast.FormattedValue):
-        return True
-    return (
-        isinstance(parent, ast.Call) and node is not parent.func and file.called(parent) in readers
-    )
-
-
-def _is_key(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+    is_given = isinstance(parent, ast.Call) and node is not parent.func
+    return isinstance(parent, ast.FormattedValue) or (is_given and file.called(parent) in _READERS)
 
 
 def numpy_name(file: File, jax: str) -> str:

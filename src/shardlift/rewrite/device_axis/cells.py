@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,19 +45,6 @@ class CellRole(StrEnum):
     ARGUMENT = "argument"  # of a pmapped function
     FIRST = "first"  # the first row of every leaf
     INDEX = "index"  # `x[0]`
-    METRICS = "metrics"  # flax's get_metrics
-    PREFETCH = "prefetch"  # put on devices ahead of time
-
-
-class WeakTypes(Enum):
-    """What becomes of weakly typed leaves, such as Python numbers, in a copy of a tree.
-
-    `x + 1` has the type of `x`, unless that 1 has become an array with a type of its own.
-    """
-
-    KEPT = "kept"
-    NUMBERS_TYPED = "numbers typed"  # Python numbers get a type, arrays keep theirs
-    ALL_TYPED = "all typed"
 
 
 @dataclass(frozen=True)
@@ -72,14 +59,6 @@ class Escape:
         return f"{self.why}, at {self.at}" if self.at is not None else self.why
 
 
-@dataclass(frozen=True)
-class Padding:
-    """flax's `pad_shard_unpad`: gives its arguments one row per device, and takes them back."""
-
-    passed_on: tuple[int, ...]  # arguments that it does not pad
-    returns_rows: bool  # it does not cut the output
-
-
 @dataclass(frozen=True, eq=False)
 class Point:
     """A place that makes or uses the values of a class."""
@@ -91,9 +70,7 @@ class Point:
     path: tuple[Key, ...] = ()  # of an output: which part
     position: int = 0  # of an argument
     why: Escape | None = None  # of ELSEWHERE: who else may set it
-    padding: Padding | None = None  # of MAPPED: what pads its arguments
-    counts_all: bool = True  # of REPLICATE: False if perhaps on some of the devices only
-    weak_types: WeakTypes = WeakTypes.KEPT  # of REPLICATE
+    types_numbers: bool = False  # of REPLICATE: Python numbers in the tree get a type
 
 
 # The elements of an array are its rows, one per device.

@@ -5,15 +5,12 @@ Both are decided after all files were visited, once all that a name may stand fo
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from shardlift.rewrite.device_axis.cells import (
     EACH,
     Cell,
     CellRole,
     Escape,
     NodePlace,
-    Padding,
     Point,
     add_made,
     add_use,
@@ -25,8 +22,13 @@ from shardlift.rewrite.device_axis.cells import (
 )
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram, Indexed, PendingCall
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, OutputKind
-from shardlift.rewrite.device_axis.keyword_calls import by_position
-from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.reasons import (
+    ALL_FILES,
+    CALL_BY_NAME,
+    Obstacle,
+    ObstacleKind,
+    obstacle,
+)
 from shardlift.source.outputs import is_scalar
 
 
@@ -58,8 +60,8 @@ def _join_calls(site: GlobalSite) -> None:
 
 
 def _passed_on(said: Escape) -> Obstacle:
-    advice = Advice.ALL_FILES if said.outside else Advice.CALL_BY_NAME
-    return obstacle(ObstacleKind.PASSED_ON, advice, escape=said)
+    advice = ALL_FILES if said.outside else CALL_BY_NAME
+    return obstacle(ObstacleKind.PASSED_ON, escape=said, advice=advice)
 
 
 def _sites_of(call: PendingCall) -> set[GlobalSite]:
@@ -71,47 +73,33 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
     sites = _sites_of(call)
     points = find(call.function).made
     others = [made for made in points if made.role is not CellRole.MAPPED]
-    paddings = {made.padding for made in points}
-    if len(sites) > 1 or others or len(paddings) > 1:
+    if len(sites) > 1 or others:
         for site in sites:
-            why = obstacle(ObstacleKind.SEVERAL, Advice.OWN_NAMES, at=call.at)
+            why = obstacle(ObstacleKind.SEVERAL, at=call.at)
             if others and others[0].why is not None:
                 why = _passed_on(others[0].why)
             site.obstacles.append(why)
         _call_unknown(call)
         return
-    (site,), (padding,) = sites, paddings
-    named = padding is None and by_position(site, call)
-    names = tuple(keyword.arg or "" for keyword in call.call.keywords) if named else ()
-    if site.calls and site.named != names:
-        kind = ObstacleKind.OTHER_KEYWORDS
-        site.obstacles.append(obstacle(kind, Advice.BY_POSITION, at=call.at))
-    if named:
-        nodes = [keyword.value for keyword in call.call.keywords]
-        call = replace(
-            call, arguments=call.arguments + call.named, nodes=call.nodes + nodes, named=[]
-        )
-        site.named = names
-    site.calls.append((call.at.file, call.call))
+    (site,) = sites
     if not call.plain:
-        site.obstacles.append(obstacle(ObstacleKind.UNPACKED, Advice.NAME_EACH, at=call.at))
+        site.obstacles.append(obstacle(ObstacleKind.UNPACKED, at=call.at))
+    if call.named:
+        site.obstacles.append(obstacle(ObstacleKind.BY_KEYWORD, at=call.at))
+    for argument in call.named:
+        escape(argument, Escape(call.at, "is given by keyword"))
     if site.arguments not in (None, len(call.arguments)):
-        site.obstacles.append(obstacle(ObstacleKind.OTHER_NUMBER, Advice.ALWAYS_ALL, at=call.at))
+        site.obstacles.append(obstacle(ObstacleKind.OTHER_NUMBER, at=call.at))
     site.arguments = len(call.arguments)
-    _connect_arguments(program, site, call, padding)
-    _connect_named(site, call, padding)
-    _connect_result(program, site, call, padding)
+    _connect_arguments(program, site, call)
+    add_made(call.result, Point(CellRole.OUTPUT, call.at, site=site))
+    site.results.append(call.result)
+    program.tracked.append(call.result)
 
 
-def _connect_arguments(
-    program: FollowedProgram, site: GlobalSite, call: PendingCall, padding: Padding | None
-) -> None:
+def _connect_arguments(program: FollowedProgram, site: GlobalSite, call: PendingCall) -> None:
     for position, argument in enumerate(call.arguments):
-        if padding is not None and position not in padding.passed_on:
-            escape(argument, Escape(call.at, "is padded"))
-            rows = add_made(Cell(), Point(CellRole.ROWS, call.at))
-            site.given.setdefault(position, []).append(rows)
-        elif position in site.static:
+        if position in site.static:
             escape(argument, Escape(call.at, "is given as a static argument"))
         elif site.in_axis(position) is None:
             escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
@@ -121,26 +109,6 @@ def _connect_arguments(
             leaves = add_use(argument, Point(CellRole.ARGUMENT, at, site=site, position=position))
             site.given.setdefault(position, []).append(leaves)
             program.tracked.append(leaves)
-
-
-def _connect_named(site: GlobalSite, call: PendingCall, padding: Padding | None) -> None:
-    for keyword, argument in zip(call.call.keywords, call.named, strict=not site.named):
-        if padding is None or keyword.arg != "min_device_batch":
-            site.has_keywords = True
-            escape(argument, Escape(call.at, "is given by keyword"))
-
-
-def _connect_result(
-    program: FollowedProgram, site: GlobalSite, call: PendingCall, padding: Padding | None
-) -> None:
-    result = call.result
-    if padding is not None and not padding.returns_rows:
-        add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
-        result = Cell()
-        escape(result, Escape(call.at, "is cut to the size of the batch"))
-    add_made(result, Point(CellRole.OUTPUT, call.at, site=site))
-    site.results.append(result)
-    program.tracked.append(result)
 
 
 def _call_unknown(call: PendingCall) -> None:
@@ -182,10 +150,6 @@ def _pick(indexed: Indexed) -> None:
 def _split(site: GlobalSite, result: Cell) -> None:
     """Give each element of an output tuple a class of its own; any other output is one class."""
     result = find(result)
-    is_whole = EACH in result.parts or result.collapsed or result.uses
-    if site.has_mixed_outputs and is_whole:
-        why = "is used as a whole, and its out_axes are not all the same"
-        escape(collapse(result), Escape(NodePlace(site.file, site.node), why))
     if EACH in result.parts or (result.collapsed and not result.parts):
         collapse(result)
         return

@@ -15,7 +15,6 @@ from shardlift.rewrite.device_axis.cells import (
     Point,
     add_made,
     escape,
-    find,
     unify,
 )
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, find_program_sites
@@ -209,29 +208,3 @@ class FollowedProgram:
     def unresolved(self, name: str, at: NodePlace) -> None:
         """An attribute of an unknown object is read: it may be any method of that name."""
         self.unresolved_names.setdefault(name, at)
-
-    # ---- at the end
-
-    def has_one_name(self, root: Cell, at: NodePlace) -> bool:
-        """Whether the values of a class have one name in one function, which no other scope sees.
-
-        Once that name has another value, nobody has them.
-        """
-        elsewhere = (*self.fields.values(), *(c.result for c in self.functions.values()))
-        if any(find(cell) is root for cell in elsewhere):
-            return False
-        bound = [one for one, cell in self._bindings.items() if find(cell) is root]
-        scopes = {at.file.index.scope_of.get(one) for one in bound}
-        names = {one.id if isinstance(one, ast.Name) else "" for one in bound}
-        if len(names) != 1 or len(scopes) != 1 or not all(names) or None in scopes:
-            return False
-        (scope,) = scopes
-        return all(
-            at.file.index.scope_of.get(node) is scope
-            for node in at.file.index.nodes(ast.Name)
-            if node.id in names and self._sees(at.file, node, scope)
-        )
-
-    @staticmethod
-    def _sees(file: File, node: ast.Name, scope: Scope | None) -> bool:
-        return file.index.binding_scope(node)[0] is scope

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
 from shardlift.capture import schema
 from shardlift.rewrite.device_axis.cells import Cell, Key
-from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.recordings import assign_facts
-from shardlift.rewrite.device_axis.stacked_arrays import all_devices
 from shardlift.rewrite.nested import tangled
 from shardlift.rewrite.options import (
     NotLiteralError,
@@ -22,7 +21,6 @@ from shardlift.rewrite.options import (
     read_options,
 )
 from shardlift.source.file import File
-from shardlift.source.idioms import device_count
 from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.scopes import positional
 from shardlift.source.sites import mapped_function
@@ -47,18 +45,14 @@ class GlobalSite:
     options: Options
     mapped: Mapped | None
     in_axes: Axes = 0
-    out_axes: Axes = 0
+    out_axes: int | None = 0
     donated: tuple[int, ...] = ()
     static: tuple[int, ...] = ()
     facts: schema.SiteFacts | None = None
     doubt: Obstacle | None = None  # why recorded runs are not believed
-    ran_on_all_devices: bool = False  # in recorded runs
-    calls: list[tuple[File, ast.Call]] = field(default_factory=list)
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
     arguments: int | None = None  # how many it is called with
-    has_keywords: bool = False  # it is called with keyword arguments
-    named: tuple[str, ...] = ()  # the last arguments, if its calls give them by keyword
     obstacles: list[Obstacle] = field(default_factory=list)  # why it has to stay stacked
 
     @cached_property
@@ -87,24 +81,11 @@ class GlobalSite:
             return self.in_axes[position] if position < len(self.in_axes) else 0
         return self.in_axes
 
-    def out_axis(self, path: tuple[Key, ...]) -> int | None:
-        """The axis along which a part of the output is mapped; None if it has no device axis."""
-        if not isinstance(self.out_axes, tuple):
-            return self.out_axes
-        first = path[0] if path else None
-        is_listed = isinstance(first, int) and 0 <= first < len(self.out_axes)
-        return self.out_axes[first] if is_listed else 0  # type: ignore[index]
-
-    @property
-    def has_mixed_outputs(self) -> bool:
-        """Whether some parts of the output have a device axis and others have none."""
-        return isinstance(self.out_axes, tuple) and len(set(self.out_axes)) > 1
-
     def kind(self, path: tuple[Key, ...]) -> OutputKind | None:
         """What a part of the output was in all recorded programs; None if that is not known."""
         proofs = self.facts.proofs if self.facts is not None else ()
         if not path:
-            is_tree = isinstance(self.out_axes, tuple) or any(p.path != "output" for p in proofs)
+            is_tree = any(p.path != "output" for p in proofs)
             return OutputKind.TREE if is_tree else OutputKind.ARRAY if proofs else None
         outermost, spellings = _spellings(path[:1]), _spellings(path)
         for proof in proofs:
@@ -112,37 +93,25 @@ class GlobalSite:
                 return _kind(proof, spellings, is_outermost=len(path) == 1)
         return None
 
-    def is_array(self, path: tuple[Key, ...]) -> bool:
-        """Whether a part of the output was one array in all recorded programs."""
-        return self.kind(path) is OutputKind.ARRAY
-
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""
-        if isinstance(self.out_axes, tuple):
-            return len(self.out_axes)
         paths = [proof.path for proof in self.facts.proofs] if self.facts is not None else []
         listed = [f"output[{k}]" for k in range(len(paths))]
         return len(paths) if paths and paths == listed else None
 
     def may_take_scalars(self, position: int) -> bool:
         """Whether an argument has scalars in the row of a device, as far as runs do not deny it."""
-        leaves = self.argument_leaves(position)
-        if self.facts is None or self.facts.leaves_left_out:
-            return True
-        return not leaves or any(len(leaf.shape) <= 1 for leaf in leaves)
-
-    def argument_leaves(self, position: int) -> list[schema.LeafFacts]:
-        """What a run recorded of the leaves of an argument."""
         facts, function = self.facts, self.function
         names = positional(function.node) if function is not None else []  # type: ignore[arg-type]
-        if facts is None or position >= len(names):
-            return []
+        if facts is None or facts.leaves_left_out or position >= len(names):
+            return True
         inside = (f"{names[position]}[", f"{names[position]}.")
-        return [
+        leaves = [
             leaf
             for leaf in facts.arguments
             if leaf.path == names[position] or leaf.path.startswith(inside)
         ]
+        return not leaves or any(len(leaf.shape) <= 1 for leaf in leaves)
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""
@@ -150,19 +119,8 @@ class GlobalSite:
             return []  # on one device everything is the same on all devices
         if self.facts.transformed or self.facts.nested:
             return []  # programs inside of other programs were not analysed
-        proofs = [replace(one, needs=self._positions(one.needs)) for one in self.facts.proofs]
-        if not path:
-            return proofs
-        wanted = _spellings(path[:1])
-        return [proof for proof in proofs if proof.path in (*wanted, "output")]
-
-    def _positions(self, needs: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The positions of arguments; a run counts those that are given by name by the alphabet."""
-        if needs is None or not self.named:
-            return needs
-        first = (self.arguments or 0) - len(self.named)
-        by_name = [first + self.named.index(name) for name in sorted(self.named)]
-        return tuple(k if k < first else by_name[k - first] for k in needs)
+        wanted = ("output", *_spellings(path[:1]))
+        return [one for one in self.facts.proofs if not path or one.path in wanted]
 
 
 def _kind(proof: schema.Proof, spellings: Sequence[str], is_outermost: bool) -> OutputKind | None:
@@ -201,7 +159,7 @@ def _find_sites(file: File) -> list[GlobalSite]:
         if mention.is_own and _is_site(file, mention):
             site = _site(file, mention.node)
             if site.node in inside:
-                site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, None, text=inside[site.node]))
+                site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, text=inside[site.node]))
             sites.append(site)
     return sites
 
@@ -233,11 +191,14 @@ def _site(file: File, node: ast.expr) -> GlobalSite:
         mapped = value if isinstance(value, Mapped) else None
         site = GlobalSite(file, node, options, mapped)
         site.in_axes = _axes(options, "in_axes")
-        site.out_axes = _axes(options, "out_axes")
+        axes = _axes(options, "out_axes")
+        if isinstance(axes, tuple) and len(set(axes)) != 1:
+            raise NotLiteralError("its out_axes are not the same for all outputs")
+        site.out_axes = axes[0] if isinstance(axes, tuple) else axes
         site.donated = options.numbers("donate_argnums")
         site.static = options.numbers("static_broadcasted_argnums")
     except (NotLiteralError, UnsupportedError) as error:
-        why = obstacle(ObstacleKind.OPTIONS, Advice.OPTIONS_WRITTEN, error=error)
+        why = obstacle(ObstacleKind.OPTIONS, error=error)
         return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
     site.obstacles += _obstacles(site, decorated if decorates else None)
     return site
@@ -246,30 +207,20 @@ def _site(file: File, node: ast.expr) -> GlobalSite:
 def _obstacles(site: GlobalSite, decorated: ast.AST | None) -> Iterable[Obstacle]:
     for name in ("devices", "backend", "axis_size"):
         text = site.options.text(name)
-        if text not in (None, "()", "[]", "None") and not _is_on_all_devices(site, name):
-            yield obstacle(ObstacleKind.GIVEN, Advice.LEAVE_OUT, option=name)
+        if text not in (None, "()", "[]", "None"):
+            yield obstacle(ObstacleKind.GIVEN, option=name)
     axis = site.options.keywords.get("axis_name")
     while isinstance(axis, ast.Attribute):
         axis = axis.value
     is_text = isinstance(axis, ast.Constant) and isinstance(axis.value, str)
     if axis is not None and not is_text and not isinstance(axis, ast.Name):
-        yield obstacle(ObstacleKind.AXIS_COMPUTED, Advice.AXIS_WRITTEN)
-    if isinstance(site.options.keywords.get("out_axes"), ast.List):
-        yield obstacle(ObstacleKind.OUT_AXES_LIST, Advice.RETURN_TUPLE)
+        yield obstacle(ObstacleKind.AXIS_COMPUTED)
     if any(number < 0 for number in (*site.donated, *site.static)):
-        yield obstacle(ObstacleKind.FROM_END, Advice.FROM_START)
+        yield obstacle(ObstacleKind.FROM_END)
+    if decorated is not None and site.static:
+        yield obstacle(ObstacleKind.STATIC)
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
-        yield obstacle(ObstacleKind.METHOD, Advice.MAP_FUNCTION)
-
-
-def _is_on_all_devices(site: GlobalSite, name: str) -> bool:
-    """Whether `devices` or `axis_size` is just what pmap takes if it has one row per device."""
-    node = site.options.keywords.get(name)
-    if node is None or site.file.many_processes:  # there, the devices of all processes
-        return False
-    if name == "devices":
-        return all_devices(site.file, node)
-    return name == "axis_size" and device_count(site.file, node) is not None
+        yield obstacle(ObstacleKind.METHOD)
 
 
 def _axes(options: Options, key: str) -> Axes:

@@ -16,8 +16,6 @@ from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.explicit_sites import trains
-from shardlift.rewrite.helpers import MANY_PROCESSES
 from shardlift.rewrite.names import first_free, jax_name
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.rewrite.scripts import may_touch_devices
@@ -26,7 +24,6 @@ from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.statements import newline
 
 HELPER = "device_mesh"
-_TYPE = "from jax.sharding import AxisType"
 
 
 class Meshes:
@@ -34,7 +31,6 @@ class Meshes:
 
     def __init__(self, program: FollowedProgram, decision: Decision) -> None:
         """Find the place of each file's mesh."""
-        self._program = program
         self._names: dict[File, dict[str, str]] = {}
         self._shardings: dict[File, dict[str, str]] = {}
         self._first: dict[File, ast.stmt] = {}
@@ -47,7 +43,6 @@ class Meshes:
             file: may_touch_devices(file, first.lineno) for file, first in self._first.items()
         }
         self.default_axis = _default_axis(program)
-        self._axes_of_training = _axes_of_training(program)
 
     def text(self, file: File, axis: str | None, written: str) -> str:
         """The expression of the mesh with an axis; `written` is the axis name as the text has it.
@@ -58,25 +53,20 @@ class Meshes:
             return f"{HELPER}({written})"
         names = self._names.setdefault(file, {})
         if axis not in names:
-            taken = {*names.values()}
-            if axis != self._axes_of_training.get(file, axis):
-                taken.add("mesh")
-            names[axis] = _free_name(file, axis, taken)
+            own = [f"{axis}_mesh"] if axis.isidentifier() else []
+            candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
+            names[axis] = first_free(file, candidates, {*names.values()})
         return names[axis]
 
-    def sharding(self, file: File, axis: str, written: str, split: bool) -> str:
-        """The sharding over a mesh of the first axis, or of nothing."""
+    def replicated(self, file: File, axis: str, written: str) -> str:
+        """The sharding of what is whole on each device: a variable, defined below the mesh."""
         jax = jax_name(file)[0]
-        spec = f"{jax}.P({written})" if split else f"{jax}.P()"
-        return f"{jax}.NamedSharding({self.text(file, axis, written)}, {spec})"
-
-    def named(self, file: File, axis: str, sharding: str, name: str) -> str:
-        """A variable for a sharding, defined below the mesh; the sharding where there is none."""
+        sharding = f"{jax}.NamedSharding({self.text(file, axis, written)}, {jax}.P())"
         if not self.is_variable(file, axis):
             return sharding
         names = self._shardings.setdefault(file, {})
         if sharding not in names:
-            candidates = (name, f"{name}_{axis}", *(f"sharding_{k}" for k in range(1, 99)))
+            candidates = ("replicated", f"replicated_{axis}", *(f"sharding_{k}" for k in range(99)))
             names[sharding] = first_free(file, candidates, {*names.values()})
         return names[sharding]
 
@@ -91,18 +81,15 @@ class Meshes:
 
     def _defined(self, file: File, names: Mapping[str, str]) -> Match:
         first, style = self._first[file], Style.of(file.source.text)
-        imported = _imports_type(file, names, style)
-        lines = [_definition(file, n, axis, imported, style) for axis, n in names.items()]
-        if not file.many_processes:
-            lines += _one_process(style, next(iter(names.values())))
+        lines = [_definition(file, name, axis, style) for axis, name in names.items()]
+        lines += _one_process(style, next(iter(names.values())))
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)
         is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         text = "\n".join(lines).replace("\n", end) + end * (3 if is_block else 1)
         edit = Edit(file.stretch(line, 0, line, 0), text)
-        imports = jax_name(file)[1] | ({_TYPE} if imported else set())
-        return Match(first, "", (edit,), imports, kind=Kind.DEVICE_AXIS)
+        return Match(first, "", (edit,), jax_name(file)[1], kind=Kind.DEVICE_AXIS)
 
 
 def axis_of(site: GlobalSite) -> tuple[str | None, str]:
@@ -114,10 +101,9 @@ def axis_of(site: GlobalSite) -> tuple[str | None, str]:
 
 
 def _users(program: FollowedProgram, decision: Decision) -> Iterable[NodePlace]:
-    """The places whose new text needs a mesh."""
+    """The places whose new text may need a mesh: sites that stay stacked use the same one."""
     for site in program.sites.values():
-        if decision.is_changed(site) or decision.may_be_plain(site):
-            yield NodePlace(site.file, site.node)
+        yield NodePlace(site.file, site.node)
     for key, root in decision.classes.items():
         if decision.layouts[key] is AxisLayout.WHOLE:
             yield from (made.at for made in root.made if made.role is CellRole.REPLICATE)
@@ -131,47 +117,18 @@ def _top_level(place: NodePlace) -> ast.stmt:
     return statement
 
 
-def _axes_of_training(program: FollowedProgram) -> dict[File, str]:
-    """The axis of the training step of each file: its mesh is called `mesh`."""
-    steps = [site for site in program.sites.values() if trains(site.options, site.node)]
-    return {site.file: site.axis_name for site in reversed(steps) if site.axis_name}
-
-
 def _default_axis(program: FollowedProgram) -> str:
     """The axis of arrays that are placed for sites without an axis name: the most common one."""
     named = Counter(site.axis_name for site in program.sites.values() if site.axis_name)
     return named.most_common(1)[0][0] if named else DEFAULT_AXIS
 
 
-def _free_name(file: File, axis: str, taken: set[str]) -> str:
-    """A name for a mesh that nothing in the file has."""
-    own = [f"{axis}_mesh"] if axis.isidentifier() else []
-    candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
-    return first_free(file, candidates, taken)
-
-
-def _imports_type(file: File, names: Mapping[str, str], style: Style) -> bool:
-    """Whether `AxisType` is imported: where a mesh then fits on a line, and only then."""
-    bound = {name for scope in file.index.opens.values() for name in scope.names}
-    texts = [
-        [_definition(file, name, axis, imported, style) for imported in (False, True)]
-        for axis, name in names.items()
-    ]
-    is_shorter = any("\n" in full and "\n" not in short for full, short in texts)
-    return is_shorter and "AxisType" not in bound
-
-
-def _definition(file: File, name: str, axis: str, imported: bool, style: Style) -> str:
+def _definition(file: File, name: str, axis: str, style: Style) -> str:
     jax, opening = jax_name(file)[0], f"{name} = "
-    names = f"({style.string(axis)},)"
-    auto = "AxisType.Auto" if imported else f"{jax}.sharding.AxisType.Auto"
-    call = CallText(
-        f"{jax}.make_mesh", (f"({jax}.device_count(),)", names, f"axis_types=({auto},)")
+    devices, names = f"{jax}.devices()", f"({style.string(axis)},)"
+    return opening + render(
+        CallText(f"{jax}.sharding.Mesh", (devices, names)), style, "", len(opening)
     )
-    if file.many_processes:  # in the order of pmap: the devices of a process one after the other
-        devices = f"sorted({jax}.devices(), key=lambda device: device.process_index)"
-        call = CallText(f"{jax}.sharding.Mesh", (devices, names))
-    return opening + render(call, style, "", len(opening))
 
 
 def _one_process(style: Style, mesh: str) -> list[str]:
@@ -180,11 +137,6 @@ def _one_process(style: Style, mesh: str) -> list[str]:
     return [f"if {mesh}.is_multi_process:", f"{style.indent}raise RuntimeError({message})"]
 
 
-def request_helper(file: File, name: str) -> HelperRequest:
-    """Ask for a helper that makes a mesh."""
-    return HelperRequest(name, frozenset({MANY_PROCESSES} if file.many_processes else ()))
-
-
-def needs_helper(file: File, text: str) -> frozenset[HelperRequest]:
+def needs_helper(text: str) -> frozenset[HelperRequest]:
     """The helper that the expression of a mesh needs."""
-    return frozenset({request_helper(file, HELPER)} if text.startswith(f"{HELPER}(") else ())
+    return frozenset({HelperRequest(HELPER)} if text.startswith(f"{HELPER}(") else ())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from shardlift.capture import schema
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.text_digest import digest
-from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.source.mentions import is_decorator
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def assign_facts(
 ) -> None:
     """Give each site what the runs recorded of it, or the reason why that is not used."""
     believed: dict[GlobalSite, list[schema.SiteFacts]] = {}
-    unsure: set[GlobalSite] = set()  # sites that a run did not surely call on all of its devices
     for capture in captures:
         matches = _without_ambiguous({site: _recorded(site, capture) for site in sites})
         changed = _changed_file(files, capture)
@@ -38,22 +37,14 @@ def assign_facts(
             is_dated = bool(_digests(site.file, [site.file], capture))
             if is_dated and not changed:
                 believed.setdefault(site, []).append(recorded)
-                unsure |= set() if _is_on_all_devices(recorded, capture) else {site}
                 if _is_on_some_devices(recorded, capture):
-                    site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS, Advice.ONE_ROW_EACH))
+                    site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS))
             else:
                 kind = ObstacleKind.FILE_CHANGED if changed else ObstacleKind.UNDATED
-                doubt = obstacle(kind, Advice.RECORD_AGAIN, file=changed or site.file.path)
+                doubt = obstacle(kind, file=changed or site.file.path)
                 site.doubt = site.doubt or doubt
     for site, runs in believed.items():
         site.facts, site.doubt = combine(runs), _disagreement(site, runs)
-        site.ran_on_all_devices = site not in unsure
-
-
-def _is_on_all_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
-    """Whether a site was called with one row per device, on several devices of one process."""
-    counts = [len(process.devices) for process in capture.processes]
-    return len(counts) == 1 and 1 < recorded.axis_size == counts[0]
 
 
 def _is_on_some_devices(recorded: schema.SiteFacts, capture: schema.Capture) -> bool:
@@ -66,16 +57,12 @@ def combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
     """What holds in all runs of a site. A run on one device proves nothing about several."""
     runs = _on_several_devices(runs)
     first = runs[0]
-    paths = {tuple(leaf.path for leaf in run.outputs) for run in runs}
     proofs = reduce(of_all_programs, [run.proofs for run in runs])
     return replace(
         first,
-        calls=sum(run.calls for run in runs),
         nested=sum(run.nested for run in runs),
         transformed={name: count for run in runs for name, count in run.transformed.items()},
-        outputs=first.outputs if len(paths) == 1 else (),
         leaves_left_out=max(run.leaves_left_out for run in runs),
-        compile_count=max(run.compile_count for run in runs),
         collectives=tuple(dict.fromkeys(c for run in runs for c in run.collectives)),
         proofs=tuple(proofs),
         whole_batch=_least_certain([run.whole_batch for run in runs]),
@@ -105,7 +92,7 @@ def _disagreement(site: GlobalSite, runs: Sequence[schema.SiteFacts]) -> Obstacl
     if differing is None:
         return None
     about = {"name": site.name, "parts": f"{parts[0]} and {differing}"}
-    return obstacle(ObstacleKind.RUNS_DISAGREE, Advice.SAME_OUTPUT, **about)
+    return obstacle(ObstacleKind.RUNS_DISAGREE, **about)
 
 
 def _without_ambiguous(

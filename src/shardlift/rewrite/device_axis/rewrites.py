@@ -17,20 +17,18 @@ from shardlift.rewrite.changes import ChangeId, Decisions
 from shardlift.rewrite.device_axis import (  # noqa: F401
     array_text,
     mesh,
-    process_arrays,
     shard_map_text,
     visit_calls,
     visit_nodes,
 )
-from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point, WeakTypes
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point
 from shardlift.rewrite.device_axis.connections import connect
 from shardlift.rewrite.device_axis.dead_code import drop_dead_code
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.keyword_calls import unnamed_calls, unnamed_operand
 from shardlift.rewrite.device_axis.mesh import Meshes
 from shardlift.rewrite.device_axis.outside_access import expose
-from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.solve import (
     AxisLayout,
     Decision,
@@ -44,8 +42,7 @@ from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
 from shardlift.source.file import File
-from shardlift.source.flax_helpers import prefetch_splits
-from shardlift.source.model import HelperRequest, Kind, Match
+from shardlift.source.model import Kind, Match
 from shardlift.source.text import Source, UnreadableError
 
 
@@ -120,7 +117,7 @@ def plan(
     """
     sites = program.sites.values()
     left = {
-        site: obstacle(ObstacleKind.AS_TOLD, None, text=decided.left[change])
+        site: obstacle(ObstacleKind.AS_TOLD, text=decided.left[change])
         for site in sites
         if (change := _identity(site)) in decided.left
     }
@@ -142,36 +139,23 @@ class _LeftError(Exception):
 def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstacle]) -> AxisPlan:
     decision = decide(program, left)
     result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
-    if apart := process_arrays.kept_apart(program, decision, meshes):
-        raise _LeftError(apart)
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
     for site in program.sites.values():
         step = jitted.steps.get(site)
         if step is not None:
             result.add_once(rewrites(site, step, meshes))
-        elif _is_rewritten(program, site, decision):
-            _rewrite_site(result, program, site, decision, meshes)
+        elif decision.is_changed(site):
+            _rewrite_site(result, site, decision, meshes)
     for site, refusal in jitted.refusals.items():
         text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
         result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
     for key, root in decision.classes.items():
         layout = decision.layouts[key]
         if layout is not AxisLayout.STACKED:
-            _rewrite_class(result, program, root, layout, meshes)
+            _rewrite_class(result, root, layout, meshes)
     for file, definition in meshes.definitions():
         result.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
     return result
-
-
-def _is_rewritten(program: FollowedProgram, site: GlobalSite, decision: Decision) -> bool:
-    """Whether plain jax.shard_map takes the place of a site, of stacked arrays as well."""
-    is_changed = decision.is_changed(site)
-    if not is_changed and (site.file.many_processes or not decision.may_be_plain(site)):
-        return False
-    reason = shard_map_text.not_plain(program, site, decision)
-    if reason is not None and is_changed:
-        raise _LeftError({site: reason})
-    return reason is None
 
 
 def _identity(site: GlobalSite) -> ChangeId:
@@ -179,93 +163,81 @@ def _identity(site: GlobalSite) -> ChangeId:
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
 
-def _rewrite_site(
-    result: AxisPlan,
-    program: FollowedProgram,
-    site: GlobalSite,
-    decision: Decision,
-    meshes: Meshes,
-) -> None:
-    result.add(site.file, _plain_site(program, site, decision, meshes))
-    if site.file.many_processes:
-        for file, match in process_arrays.join_parts(decision, site, meshes):
-            result.add(file, match)
-    result.add_once(unnamed_calls(site))
+def _rewrite_site(result: AxisPlan, site: GlobalSite, decision: Decision, meshes: Meshes) -> None:
+    """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
+    reason = shard_map_text.not_plain(site, meshes)
+    if reason is not None:
+        raise _LeftError({site: reason})
+    file, style = site.file, Style.of(site.file.source.text)
+    form, helpers = shard_map_text.plain_form(site, decision, meshes)
+    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
+    imports = shard_map_text.imports_of(site)
+    result.add(file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE))
 
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     file = site.file
     if file.source.cells is not None:
-        yield obstacle(ObstacleKind.NOTEBOOK, Advice.MOVE_TO_MODULE)
-    for name in (jax_name(file)[0], shard_map_text.AT_CALL, mesh.HELPER):
+        yield obstacle(ObstacleKind.NOTEBOOK)
+    if file.many_processes:
+        yield obstacle(ObstacleKind.MANY_PROCESSES)
+    if shard_map_sites.has_comments(file, site.node, site.options.operand):
+        at = NodePlace(file, site.node)
+        yield obstacle(ObstacleKind.COMMENTS, text=file.brief(site.node), at=at)
+    for name in (jax_name(file)[0], mesh.HELPER, *shard_map_text.HELPERS):
         if is_shadowed(file, site.node, name):
             at = NodePlace(file, site.node)
-            yield obstacle(ObstacleKind.NAME_TAKEN, Advice.RENAME, name=name, at=at)
+            yield obstacle(ObstacleKind.NAME_TAKEN, name=name, at=at)
 
 
-def _rewrite_class(
-    result: AxisPlan, program: FollowedProgram, root: Cell, layout: AxisLayout, meshes: Meshes
-) -> None:
+def _rewrite_class(result: AxisPlan, root: Cell, layout: AxisLayout, meshes: Meshes) -> None:
     """The places that make and use the values of a class, each once."""
     points = {(point.at.node, point.role): point for point in reversed(root.points)}
     for point in reversed(points.values()):
-        rewrite = _rewrite(program, root, point, layout, meshes)
+        rewrite = _rewrite(root, point, layout, meshes)
         if rewrite is not None:
             result.add(point.at.file, rewrite)
 
 
-def _rewrite(
-    program: FollowedProgram, root: Cell, point: Point, layout: AxisLayout, meshes: Meshes
-) -> Match | None:
+def _rewrite(root: Cell, point: Point, layout: AxisLayout, meshes: Meshes) -> Match | None:
     node, role = point.at.node, point.role
-    imports, helpers = frozenset[str](), frozenset[HelperRequest]()
+    imports = frozenset[str]()
     if role is CellRole.REPLICATE and layout is AxisLayout.WHOLE:
         return _replicated(root, point, meshes)
     if role is CellRole.SHARD:
         edits = array_text.without_call(point)
     elif role in (CellRole.FIRST, CellRole.INDEX):
-        is_shared = point.at.file.many_processes
-        edits, imports = array_text.first(point, _is_given_away(program, root, point), is_shared)
-    elif role is CellRole.METRICS:
-        edits, imports = array_text.metrics(point)
-    elif role is CellRole.PREFETCH and not prefetch_splits(point.at.file.project.settings):
-        edits = array_text.prefetched(point)
-        helpers = frozenset({HelperRequest(array_text.PREFETCH)})
+        edits, imports = array_text.first(point, _is_donated(root))
     else:
         return None
-    return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+    return Match(node, "", tuple(edits), imports, kind=Kind.DEVICE_AXIS)
 
 
 def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
     """A copy of a tree on every device."""
-    file, node, weak_types = point.at.file, point.at.node, _weak_types(root, point)
+    file, node, typed = point.at.file, point.at.node, _types_numbers(root, point)
     axis = _axis_name(root) or meshes.default_axis
     written = Style.of(file.source.text).string(axis)
-    sharding = meshes.sharding(file, axis, written, split=False)
-    if not array_text.fits_on_a_line(point, sharding, weak_types):
-        sharding = meshes.named(file, axis, sharding, "replicated")
-    edits, imports = array_text.placed(point, sharding, weak_types)
-    helpers = mesh.needs_helper(file, meshes.text(file, axis, written))
+    sharding = meshes.replicated(file, axis, written)
+    edits, imports = array_text.placed(point, sharding, typed)
+    helpers = mesh.needs_helper(meshes.text(file, axis, written))
     return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
 
-def _weak_types(root: Cell, point: Point) -> WeakTypes:
-    """What becomes of weakly typed leaves; of trees without scalars, there is nothing to do."""
-    if point.weak_types is not WeakTypes.NUMBERS_TYPED:
-        return point.weak_types
+def _types_numbers(root: Cell, point: Point) -> bool:
+    """Whether Python numbers get a type; of trees without scalars, there is nothing to do."""
     given = [(use.site, use.position) for use in root.uses if use.role is CellRole.ARGUMENT]
-    has_scalars = any(site is None or site.may_take_scalars(k) for site, k in given)
-    return WeakTypes.NUMBERS_TYPED if has_scalars else WeakTypes.KEPT
+    return point.types_numbers and any(
+        site is None or site.may_take_scalars(k) for site, k in given
+    )
 
 
-def _is_given_away(program: FollowedProgram, root: Cell, point: Point) -> bool:
+def _is_donated(root: Cell) -> bool:
     """Whether a value that is read may be donated while the program still uses it."""
-    is_donated = any(
+    return any(
         use.site is not None and use.role is CellRole.ARGUMENT and use.position in use.site.donated
         for use in root.uses
     )
-    is_replaced = array_text.own_assignment(point) and program.has_one_name(root, point.at)
-    return is_donated and not is_replaced
 
 
 def _axis_name(root: Cell) -> str | None:
@@ -273,35 +245,3 @@ def _axis_name(root: Cell) -> str | None:
     sites = (use.site for use in root.uses if use.site is not None)
     named = (site.axis_name for site in sites if "axis_name" in site.options.keywords)
     return next(named, None)
-
-
-def _plain_site(
-    program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
-) -> Match:
-    """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
-    file, style = site.file, Style.of(site.file.source.text)
-    if shard_map_text.needs_wrapper(program, site, decision):
-        return _wrapped_site(program, site, decision, meshes)
-    form, helpers = shard_map_text.plain_form(site, decision, meshes)
-    edits = shard_map_sites.edits_of(
-        file, site.node, site.options.operand, form, style, unnamed_operand(site)
-    )
-    edits += (
-        *(shard_map_text.row_edits(program, site, decision) or ()),
-        *shard_map_text.comments_above(site),
-    )
-    return Match(site.node, "", edits, shard_map_text.imports_of(site), helpers, kind=Kind.SITE)
-
-
-def _wrapped_site(
-    program: FollowedProgram, site: GlobalSite, decision: Decision, meshes: Meshes
-) -> Match:
-    """The same with a lambda around the function."""
-    form, helpers = shard_map_text.mapping_form(site, decision, meshes)
-    wrapper = shard_map_text.wrapper_of(program, site, decision)
-    assert wrapper is not None
-    call = wrapper.call(jax_name(site.file)[0], form.inner, form.outer)
-    text = array_text.laid_out(site.file, site.node, call)
-    rows = shard_map_text.row_edits(program, site, decision) or ()
-    edits = (site.file.replace(site.node, text), *rows, *shard_map_text.comments_above(site))
-    return Match(site.node, "", edits, shard_map_text.imports_of(site), helpers, kind=Kind.SITE)

@@ -18,7 +18,15 @@ from shardlift.rewrite.device_axis.array_text import in_the_way
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.reasons import Advice, Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.reasons import (
+    ALL_FILES,
+    PLACE,
+    READ_BEFORE,
+    READ_FIRST_ROW,
+    Obstacle,
+    ObstacleKind,
+    obstacle,
+)
 
 
 class AxisLayout(StrEnum):
@@ -63,15 +71,13 @@ class Decision:
     def outputs(self, site: GlobalSite) -> list[AxisLayout]:
         """The layouts of the elements of an output tuple; of any other output, its layout."""
         cell, length = find(site.results[0]), site.length()
-        if length is None or (cell.collapsed and not site.has_mixed_outputs):
-            return [AxisLayout.WHOLE if site.out_axis((0,)) is None else self.of(cell)]
+        if site.out_axes is None:
+            return [AxisLayout.WHOLE]
+        if length is None or cell.collapsed:
+            return [self.of(cell)]
         return [self._element(site, cell, number) for number in range(length)]
 
     def _element(self, site: GlobalSite, cell: Cell, number: int) -> AxisLayout:
-        if site.out_axis((number,)) is None:
-            return AxisLayout.WHOLE
-        if cell.collapsed:
-            return self.of(cell)
         if number in cell.parts:
             return self.of(cell.parts[number])
         # Nothing reads it, unless the whole tuple is used.
@@ -92,24 +98,8 @@ class Decision:
                     return _may_differ(proof, proofs)
                 missing = ", ".join(map(str, sorted(set(proof.needs or ()) - whole)))
                 about = {"path": proof.path, "arguments": missing}
-                return obstacle(ObstacleKind.IF_ARGUMENT, Advice.OTHER_ARGUMENT, **about)
+                return obstacle(ObstacleKind.IF_ARGUMENT, **about)
         return None
-
-    def kept_by(self, site: GlobalSite) -> Obstacle | None:
-        """Why an argument or output of a site keeps its device axis; None if none has a reason."""
-        given = [cells[0] for cells in site.given.values()]
-        roots = [root for cell in (*site.results[:1], *given) for root in _with_parts(cell)]
-        kept = (self.reasons.get(id(root)) for root in roots if self._is_read(root))
-        return next((why for why in kept if why is not None), None)
-
-    @staticmethod
-    def _is_read(root: Cell) -> bool:
-        return not root.parts and {made.role for made in root.made} != {CellRole.ROWS}
-
-    def may_be_plain(self, site: GlobalSite) -> bool:
-        """Whether a pmapped function can be mapped over all devices, as a run showed."""
-        is_called = site.arguments is not None and bool(site.results)
-        return is_called and self.obstacle(site) is None and site.ran_on_all_devices
 
     def is_changed(self, site: GlobalSite) -> bool:
         """Whether a pmapped function takes or gives anything but stacked arrays."""
@@ -128,36 +118,18 @@ def _may_differ(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Obstacle
         varying = [other.path for other in proofs if other.why]
     about = {"leaf": proof.leaf, "why": proof.why, "parts": " and ".join(varying)}
     if not varying:
-        return obstacle(ObstacleKind.MAY_DIFFER, Advice.AVERAGE, **about)
-    return obstacle(ObstacleKind.PART_MAY_DIFFER, Advice.APART, **about)
+        return obstacle(ObstacleKind.MAY_DIFFER, **about)
+    return obstacle(ObstacleKind.PART_MAY_DIFFER, **about)
 
 
 def _without_facts(site: GlobalSite) -> Obstacle:
     if site.doubt is not None:
         return site.doubt
     if site.facts is None:
-        return obstacle(ObstacleKind.NOT_RECORDED, Advice.RECORD, name=site.name)
+        return obstacle(ObstacleKind.NOT_RECORDED, name=site.name)
     if site.facts.axis_size == 1:
-        return obstacle(ObstacleKind.ONE_DEVICE, Advice.RECORD_ON_MORE, name=site.name)
-    return obstacle(ObstacleKind.NO_PROOF, Advice.RECORD_ALONE, name=site.name)
-
-
-def count_global_arrays(program: FollowedProgram) -> int:
-    """The arguments and outputs of sites, leaf by leaf, that would lose their device axis."""
-    decision, total = decide(program), 0
-    for site in program.sites.values():
-        if site.facts is None or not decision.is_changed(site):
-            continue
-        for k in site.given:
-            if site.in_axis(k) is not None and decision.argument(site, k) != AxisLayout.STACKED:
-                total += max(len(site.argument_leaves(k)), 1)
-        layouts = decision.outputs(site)
-        for k, layout in enumerate(layouts):
-            inside = (f"output[{k}]",) if len(layouts) > 1 else ("output",)
-            if layout != AxisLayout.STACKED:
-                leaves = [leaf for leaf in site.facts.outputs if leaf.path.startswith(inside)]
-                total += max(len(leaves), 1)
-    return total
+        return obstacle(ObstacleKind.ONE_DEVICE, name=site.name)
+    return obstacle(ObstacleKind.NO_PROOF, name=site.name)
 
 
 def decide(
@@ -222,24 +194,19 @@ def sites_of(root: Cell) -> list[GlobalSite]:
 def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
     """Why the values of a class cannot lose their device axis; proofs come later."""
     if not root.made:
-        return obstacle(ObstacleKind.ORIGIN_UNKNOWN, Advice.PLACE)
+        return obstacle(ObstacleKind.ORIGIN_UNKNOWN)
     for made in root.made:
         if _is_unmapped(made):
-            return obstacle(ObstacleKind.UNMAPPED, Advice.MAP_AS_IT_IS, at=made.at)
+            return obstacle(ObstacleKind.UNMAPPED, at=made.at)
         if made.role is CellRole.OUTPUT and not _is_element(made):
             assert made.site is not None
             if not made.site.proofs(()):
                 return _without_facts(made.site)
-            return obstacle(ObstacleKind.PART_UNKNOWN, Advice.UNPACK, at=made.at)
+            return obstacle(ObstacleKind.PART_UNKNOWN, at=made.at)
         if made.role not in (CellRole.REPLICATE, CellRole.OUTPUT):
             return _origin(made)
-        if not made.counts_all and not all(site.ran_on_all_devices for site in sites_of(root)):
-            return obstacle(ObstacleKind.SOME_DEVICES, Advice.ALL_DEVICES, at=made.at)
     if root.escapes:
-        return _differing_output(root) or _escaped(root.escapes[0], Advice.READ_FIRST_ROW)
-    for use in root.uses:
-        if use.role is CellRole.PREFETCH:
-            return obstacle(ObstacleKind.PREFETCHED, Advice.NOT_AHEAD, at=use.at)
+        return _differing_output(root) or _escaped(root.escapes[0], READ_FIRST_ROW)
     is_mapped = any(point.role in (CellRole.ARGUMENT, CellRole.OUTPUT) for point in root.points)
     return _cannot_change(decision, root, is_mapped)
 
@@ -257,42 +224,42 @@ def _differing_output(root: Cell) -> Obstacle | None:
 def _not_global(decision: Decision, root: Cell) -> Obstacle | None:
     """Why the rows of a class cannot be in one axis."""
     if not root.made:
-        return obstacle(ObstacleKind.ORIGIN_UNKNOWN, Advice.PLACE)
+        return obstacle(ObstacleKind.ORIGIN_UNKNOWN)
     for made in root.made:
         if made.role is not CellRole.SHARD:
             return _origin(made)
     if root.escapes:
-        return _escaped(root.escapes[0], Advice.READ_BEFORE)
+        return _escaped(root.escapes[0], READ_BEFORE)
     for use in root.uses:
-        if use.role not in (CellRole.ARGUMENT, CellRole.PREFETCH):
-            return obstacle(ObstacleKind.ROWS_READ, Advice.READ_BEFORE, at=use.at)
+        if use.role is not CellRole.ARGUMENT:
+            return obstacle(ObstacleKind.ROWS_READ, at=use.at)
         if use.site is not None and use.position in use.site.donated:
-            return obstacle(ObstacleKind.DONATED, Advice.KEEP, at=use.at)
+            return obstacle(ObstacleKind.DONATED, at=use.at)
     is_mapped = any(use.role is CellRole.ARGUMENT for use in root.uses)
     return _cannot_change(decision, root, bool(root.made) and is_mapped)
 
 
-def _escaped(escape: Escape, advice: Advice) -> Obstacle:
+def _escaped(escape: Escape, advice: str) -> Obstacle:
     """A use that is not followed."""
-    where = Advice.ALL_FILES if escape.outside else advice
-    return obstacle(ObstacleKind.ESCAPES, where, escape=escape)
+    advice = ALL_FILES if escape.outside else advice
+    return obstacle(ObstacleKind.ESCAPES, escape=escape, advice=advice)
 
 
 def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Obstacle | None:
     """Why the text of a site, or of a place that makes or uses the values, cannot change."""
     for site in sites_of(root):
         if (why := decision.obstacle(site)) is not None:
-            return obstacle(ObstacleKind.SITE_STAYS, None, name=site.name, why=why)
+            return obstacle(ObstacleKind.SITE_STAYS, name=site.name, why=why)
     for point in root.points:
         if (why := in_the_way(point)) is not None:
             return why
-    return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN, Advice.PLACE)
+    return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN)
 
 
 def _is_unmapped(made: Point) -> bool:
     """Whether it is an output that has no device axis."""
     is_output = made.role is CellRole.OUTPUT and made.site is not None
-    return is_output and made.site.out_axis(made.path) is None  # type: ignore[union-attr]
+    return is_output and made.site.out_axes is None  # type: ignore[union-attr]
 
 
 def _is_element(made: Point) -> bool:
@@ -304,15 +271,15 @@ def _is_element(made: Point) -> bool:
 
 def _origin(made: Point) -> Obstacle:
     if made.role is CellRole.ROWS:
-        return obstacle(ObstacleKind.ROWS, Advice.PLACE)
+        return obstacle(ObstacleKind.ROWS)
     if isinstance(made.at.node, ast.arg):
         see = f" (see {made.why.at})" if made.why is not None else ""
         about = {"name": made.at.node.arg, "at": made.at, "see": see}
-        return obstacle(ObstacleKind.PARAMETER, Advice.ALL_FILES, **about)
+        return obstacle(ObstacleKind.PARAMETER, **about)
     if made.why is not None:
-        return _escaped(made.why, Advice.PLACE)
+        return _escaped(made.why, PLACE)
     text = made.at.file.brief(made.at.node)
-    return obstacle(ObstacleKind.NOT_FOLLOWED, Advice.PLACE, text=text, at=made.at)
+    return obstacle(ObstacleKind.NOT_FOLLOWED, text=text, at=made.at)
 
 
 def findings(program: FollowedProgram, decision: Decision) -> list[KeptAxis]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from shardlift.rewrite.device_axis.cells import CellRole, WeakTypes
+from shardlift.rewrite.device_axis.cells import CellRole
 from shardlift.source.file import File
-from shardlift.source.flax_helpers import replicate_types
+from shardlift.source.flax_helpers import has_new_helpers
 from shardlift.source.guarded import is_caught
 from shardlift.source.idioms import device_count, repeated_by, takes_first
 from shardlift.source.libraries import REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
@@ -20,22 +20,6 @@ from shardlift.source.scopes import argument_at
 from shardlift.source.values import Argument, Constant, External, Known, Result
 from shardlift.source.wrappers import argument_for
 
-# By JAX, a stack of weakly typed values is weakly typed (0.10.2 and 0.12), an array of a list not.
-_STACKS = {
-    "jax.numpy.stack": WeakTypes.KEPT,
-    **dict.fromkeys(("jax.numpy.array", "numpy.stack", "numpy.array"), WeakTypes.ALL_TYPED),
-}
-_BROADCASTS = {
-    "jax.numpy.broadcast_to": WeakTypes.KEPT,
-    "numpy.broadcast_to": WeakTypes.ALL_TYPED,
-}
-# What orbax has for checkpoints of pmapped programs: one copy of a leaf that has one per device.
-_UNREPLICATE_LEAF = frozenset(
-    {
-        "orbax.checkpoint.utils.fully_replicated_host_local_array_to_global_array",
-        "orbax.checkpoint.multihost.fully_replicated_host_local_array_to_global_array",
-    }
-)
 _RESHAPES = frozenset({"jax.numpy.reshape", "numpy.reshape"})
 
 
@@ -44,8 +28,7 @@ class Idiom(NamedTuple):
 
     role: CellRole
     tree: ast.expr
-    counts_all: bool = True  # False: `devices[:n]`, which may be some of the devices
-    weak_types: WeakTypes = WeakTypes.KEPT
+    types_numbers: bool = False  # of REPLICATE: Python numbers get a type
 
 
 def idiom(
@@ -87,22 +70,13 @@ def _library(file: File, call: ast.Call, name: str, inside: Known | None) -> Idi
     devices = argument_at(call, 1, "devices")
     if name == "jax.device_put_sharded" and not isinstance(devices, ast.expr):
         return None
-    role = (
-        CellRole.REPLICATE
-        if name in REPLICATE
-        else CellRole.SHARD
-        if name in SHARD
-        else CellRole.ROWS
-    )
-    counts_all = devices is None or all_devices(file, devices, inside)
-    if not counts_all and not (role is CellRole.REPLICATE and _first_devices(file, devices)):
+    is_on_all = devices is None or all_devices(file, devices, inside)
+    if not is_on_all or any(keyword.arg != "devices" for keyword in call.keywords):
         return None
-    if any(keyword.arg != "devices" for keyword in call.keywords):
-        return None
-    is_typed = name == "flax.jax_utils.replicate" and replicate_types(file.project.settings)
-    return Idiom(
-        role, call.args[0], counts_all, WeakTypes.NUMBERS_TYPED if is_typed else WeakTypes.KEPT
-    )
+    if name in REPLICATE:
+        is_typed = name == "flax.jax_utils.replicate" and has_new_helpers(file.project.settings)
+        return Idiom(CellRole.REPLICATE, call.args[0], is_typed)
+    return Idiom(CellRole.SHARD if name in SHARD else CellRole.ROWS, call.args[0])
 
 
 def all_devices(file: File, node: ast.expr, inside: Known | None = None) -> bool:
@@ -118,15 +92,6 @@ def all_devices(file: File, node: ast.expr, inside: Known | None = None) -> bool
         and not value.call.args
         and not value.call.keywords
     )
-
-
-def _first_devices(file: File, node: ast.expr | None) -> bool:
-    """`jax.local_devices()[:n]`."""
-    sliced = file.definition(node) if node is not None else None
-    if not isinstance(sliced, ast.Subscript) or not isinstance(sliced.slice, ast.Slice):
-        return False
-    from_first = sliced.slice.lower is None and sliced.slice.step is None
-    return from_first and all_devices(file, sliced.value)
 
 
 def _is_none(function: Known, node: ast.expr) -> bool:
@@ -150,32 +115,22 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
         return Idiom(CellRole.FIRST, tree)
     if file.name(function) in SHARD:
         return Idiom(CellRole.SHARD, tree)
-    if file.name(function) in _UNREPLICATE_LEAF:
-        return Idiom(CellRole.FIRST, tree)
-    known, bodies = _only_calls(file, function)
-    idioms = [_by_hand(known.file, body) for body in bodies] if known is not None else []
-    if known is None or not all(
-        one is not None and _is_parameter(known, one.tree) for one in idioms
-    ):
+    known, body = _only_call(file, function)
+    made = _by_hand(known.file, body) if known is not None and body is not None else None
+    if known is None or made is None or not _is_parameter(known, made.tree):
         return None
-    kinds = {one._replace(tree=tree) for one in idioms if one is not None}
-    if len({kind.weak_types for kind in kinds}) > 1:  # arrays by JAX, numbers by NumPy
-        kinds = {kind._replace(weak_types=WeakTypes.NUMBERS_TYPED) for kind in kinds}
-    return kinds.pop() if len(kinds) == 1 else None
+    return made._replace(tree=tree)
 
 
-def _only_calls(file: File, function: ast.expr) -> tuple[Known | None, list[ast.Call]]:
-    """The function that an expression names, and the calls; one of them is all it does.
-
-    There are several if it tests the type of its argument.
-    """
+def _only_call(file: File, function: ast.expr) -> tuple[Known | None, ast.Call | None]:
+    """The function that an expression names, and the call that is all it does."""
     known = file.only(function)
     if not isinstance(known, Known) or not isinstance(known.node, (ast.FunctionDef, ast.Lambda)):
-        return None, []
+        return None, None
     bodies = known.returns()
     is_plain = not getattr(known.node, "decorator_list", []) and _does_nothing_else(known)
-    calls = [body for body in bodies if isinstance(body, ast.Call)]
-    return known, calls if is_plain and len(calls) == len(bodies) else []
+    body = bodies[0] if len(bodies) == 1 else None
+    return known, body if is_plain and isinstance(body, ast.Call) else None
 
 
 def _is_parameter(function: Known, node: ast.expr) -> bool:
@@ -194,33 +149,13 @@ def _by_hand(file: File, call: ast.Call) -> Idiom | None:
         else:
             return None
         return Idiom(CellRole.SHARD, array) if _splits(file, array, shape) else None
-    if name in _STACKS and len(call.args) == 1 and not call.keywords:
-        made = _repeated(file, call.args[0])
-        return made and made._replace(weak_types=_STACKS[name])
-    if name == "jax.device_put" and len(call.args) == 2 and not call.keywords:
-        placed = call.args[0]
-        made = _by_hand(file, placed) if isinstance(placed, ast.Call) else None
-        return made if made is not None and made.role is CellRole.REPLICATE else None
-    if name in _BROADCASTS and len(call.args) == 2 and not call.keywords:
+    if name == "jax.numpy.stack" and len(call.args) == 1 and not call.keywords:
+        repeated = repeated_by(file, call.args[0])
+        return Idiom(CellRole.REPLICATE, repeated[0]) if repeated is not None else None
+    if name == "jax.numpy.broadcast_to" and len(call.args) == 2 and not call.keywords:
         array, shape = call.args[0], [call.args[1]]
-        made = Idiom(CellRole.REPLICATE, array, weak_types=_BROADCASTS[name])
-        return made if _adds(file, array, shape) else None
+        return Idiom(CellRole.REPLICATE, array) if _adds(file, array, shape) else None
     return None
-
-
-def _repeated(file: File, node: ast.expr) -> Idiom | None:
-    """`[x] * n`, where `n` counts all devices, or `[x] * len(devices)` with `devices[:n]`."""
-    repeated = repeated_by(file, node)
-    if repeated is not None:
-        return Idiom(CellRole.REPLICATE, repeated[0])
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
-        return None
-    listed, count = node.left, node.right
-    is_counted = isinstance(count, ast.Call) and file.called(count) == "builtins.len"
-    if not is_counted or not isinstance(listed, ast.List) or len(listed.elts) != 1:
-        return None
-    some = len(count.args) == 1 and _first_devices(file, count.args[0])  # type: ignore[attr-defined]
-    return Idiom(CellRole.REPLICATE, listed.elts[0], counts_all=False) if some else None
 
 
 def _splits(file: File, array: ast.expr, shape: list[ast.expr]) -> bool:
@@ -263,51 +198,31 @@ def _entries(shape: list[ast.expr]) -> list[ast.expr]:
 
 def _home_made(file: File, call: ast.Call, around: tuple[ast.AST, ...]) -> Idiom | None:
     """A call of a function of the program that does one of these, and nothing else."""
-    known, bodies = _only_calls(file, call.func)
-    if known is None or len(bodies) != 1 or known.node in around:  # the last: it calls itself
+    known, body = _only_call(file, call.func)
+    if known is None or body is None or known.node in around:  # the last: it calls itself
         return None
-    inner = idiom(known.file, bodies[0], known, (*around, known.node))
+    inner = idiom(known.file, body, known, (*around, known.node))
     if inner is None or not _is_parameter(known, inner.tree):
         return None
     argument = known.file.only(inner.tree)
     assert isinstance(argument, Argument)
     tree = argument_for(known, argument.node.arg, call)
-    if tree is None or not _only_given(call, tree):
-        return None
-    return inner._replace(tree=tree)
-
-
-def _only_given(call: ast.Call, tree: ast.expr) -> bool:
-    """Whether the tree is the only argument; devices, for example, keep their default."""
-    return len(call.args) + len(call.keywords) == 1 and any(
-        tree is one for one in (*call.args, *(k.value for k in call.keywords))
-    )
+    # It is the only argument; devices, for example, keep their default.
+    is_alone = len(call.args) + len(call.keywords) == 1
+    return inner._replace(tree=tree) if tree is not None and is_alone else None
 
 
 def _does_nothing_else(function: Known) -> bool:
-    """Whether the body is a return, after assignments of constants and device counts.
-
-    Or several returns, by the type of the argument.
-    """
+    """Whether the body is a return, after assignments of constants and device counts."""
     if not isinstance(function.node, ast.FunctionDef):
         return True
     parameters = {argument.arg for argument in function.node.args.args}
-    tested = [one for one in function.node.body if isinstance(one, ast.If)]
-    branches = [one for test in tested for one in (*test.body, *test.orelse)]
-    is_returned = any(isinstance(one, ast.Return) for one in function.node.body)
-    if not is_returned or not all(isinstance(branch, ast.Return) for branch in branches):
-        return False
     return all(
         isinstance(statement, (ast.Return, ast.FunctionDef))
-        or (isinstance(statement, ast.If) and _tests_type(function.file, statement))
         or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
         or (isinstance(statement, ast.Assign) and _is_count(function.file, statement, parameters))
         for statement in function.node.body
     )
-
-
-def _tests_type(file: File, statement: ast.If) -> bool:
-    return file.called(statement.test) == "builtins.isinstance"
 
 
 def _is_count(file: File, statement: ast.Assign, parameters: set[str]) -> bool:

@@ -9,7 +9,6 @@ from shardlift.rewrite.device_axis.cells import (
     EACH,
     Cell,
     CellRole,
-    Padding,
     Point,
     add_made,
     add_use,
@@ -22,7 +21,6 @@ from shardlift.rewrite.device_axis.cells import (
 from shardlift.rewrite.device_axis.followed_program import PendingCall
 from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
-from shardlift.rewrite.options import NotLiteralError, literal
 from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, positional
 from shardlift.source.values import Known
@@ -35,11 +33,6 @@ _ELEMENTS = frozenset(
         "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     }
 )  # fmt: skip
-_MERGED = frozenset(
-    f"flax.core.{function}"
-    for function in ("copy", "freeze", "unfreeze", "frozen_dict.freeze", "frozen_dict.unfreeze")
-)
-_LEAVES = frozenset({"jax.tree.leaves", "jax.tree_util.tree_leaves", "jax.tree_leaves"})
 _TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins.super"})
 
 
@@ -88,13 +81,7 @@ def _idiom(v: Visitor, node: ast.Call, made_by: Idiom) -> Cell:
         ):
             v.lose(child, f"is used in `{v.file.brief(child)}`")
     inner = v.value(made_by.tree)
-    point = Point(
-        made_by.role,
-        v.at(node),
-        made_by.tree,
-        counts_all=made_by.counts_all,
-        weak_types=made_by.weak_types,
-    )
+    point = Point(made_by.role, v.at(node), made_by.tree, types_numbers=made_by.types_numbers)
     if made_by.role is CellRole.FIRST:
         add_use(inner, point)
         return v.untraced(node)
@@ -107,54 +94,6 @@ def _idiom(v: Visitor, node: ast.Call, made_by: Idiom) -> Cell:
 # ---- libraries: each gives None for a call that it does not understand
 
 
-def _prefetch(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    if not node.args:
-        return None
-    inner = v.value(node.args[0])
-    for other in _arguments(node)[1:]:
-        v.lose(other, "is given to prefetch_to_device")
-    add_use(part(inner, EACH), Point(CellRole.PREFETCH, v.at(node)))
-    return inner
-
-
-def _padded(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    """`pad_shard_unpad` of a pmap that is written inside of it."""
-    site = v.program.sites.get(node.args[0]) if len(node.args) == 1 else None
-    options = {keyword.arg: keyword.value for keyword in node.keywords}
-    if site is None or not options.keys() <= {"static_argnums", "static_return"}:
-        return None
-    try:
-        numbers = literal(options.get("static_argnums", ast.Constant(0)))
-        is_passed_on = literal(options.get("static_return", ast.Constant(False)))
-    except NotLiteralError:
-        return None
-    listed = tuple(numbers) if isinstance(numbers, (tuple, list)) else (numbers,)
-    if not all(isinstance(number, int) for number in listed):
-        return None
-    _pmap(v, node.args[0])  # type: ignore[arg-type]
-    v.program.mapped.pop()  # it is called by what pads, in a way that is known
-    padding = Padding(listed, bool(is_passed_on))
-    cell = add_made(Cell(), Point(CellRole.MAPPED, v.at(node), site=site, padding=padding))
-    v.program.mapped.append((site, cell))
-    return cell
-
-
-def _jitted(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    """`jax.jit(jax.pmap(f))`: called as the pmapped function is."""
-    inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
-    is_site = isinstance(inner, ast.Call) and inner in v.program.sites
-    return _pmap(v, inner) if isinstance(inner, ast.Call) and is_site else None
-
-
-def _metrics(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    if len(node.args) != 1 or node.keywords:
-        return None
-    # Of a list only: of anything else it would take rows.
-    cell = v.value(node.args[0])
-    add_use(part(cell, EACH), Point(CellRole.METRICS, v.at(node), node.args[0]))
-    return v.untraced(node)
-
-
 def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if node.args or not all(keyword.arg for keyword in node.keywords):
         return _same(v, node, name)
@@ -164,29 +103,12 @@ def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     return cell
 
 
-def _replace(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    """`dataclasses.replace(state, step=step)`: a state has one layout for all that it holds."""
-    if len(node.args) != 1 or _has_starred(node):
-        return None
-    return _with_fields(v, tree(v.value(node.args[0])), node)
-
-
 def _with_fields(v: Visitor, cell: Cell, node: ast.Call) -> Cell:
     """A state after the keywords of a call have replaced some of its fields."""
     for keyword in node.keywords:
         field = cell if keyword.arg is None else part(cell, keyword.arg)
         unify(field, tree(v.value(keyword.value)))
         cell = tree(cell)
-    return cell
-
-
-def _merged(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    """`flax.core.copy(variables, {"batch_stats": stats})`: all in one tree."""
-    if not node.args or node.keywords or _has_starred(node):
-        return None
-    cell = Cell()
-    for argument in node.args:
-        cell = unify(cell, tree(v.value(argument)))
     return cell
 
 
@@ -246,15 +168,6 @@ def _tree_map(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
     return tree(_enter(v, known, node, leaves))
 
 
-def _leaves(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    """A list of the leaves of a tree."""
-    if len(node.args) != 1 or node.keywords or _has_starred(node):
-        return None
-    cell = Cell()
-    unify(part(cell, EACH), tree(v.value(node.args[0])))
-    return cell
-
-
 def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
     known = v.file.only(node)
     if not isinstance(known, Known) or not v.program.is_plain(known):
@@ -264,20 +177,13 @@ def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
 
 
 _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
-    "flax.jax_utils.pad_shard_unpad": _padded,
-    "flax.jax_utils.prefetch_to_device": _prefetch,
-    "flax.training.common_utils.get_metrics": _metrics,
-    "jax.jit": _jitted,
     "builtins.dict": _dict,
-    "dataclasses.replace": _replace,
-    **dict.fromkeys(_MERGED, _merged),
     "builtins.enumerate": _zip,
     "builtins.zip": _zip,
     "builtins.map": _map,
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(_ELEMENTS, _elements),
     **dict.fromkeys(TREE_MAPS, _tree_map),
-    **dict.fromkeys(_LEAVES, _leaves),
 }
 
 
@@ -299,14 +205,8 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
         for argument in arguments:
             v.lose(argument, "is given to astype")
         return cell
-    is_merged = func.attr == "copy" and all(isinstance(one, ast.Dict) for one in arguments)
     if func.attr in ("replace", "_replace") and not node.args:
         return _with_fields(v, tree(v.value(func.value)), node)
-    if is_merged and arguments:
-        cell = tree(v.value(func.value))
-        for argument in arguments:
-            cell = unify(cell, tree(v.value(argument)))
-        return cell
     return None if arguments else _method_without_arguments(v, func)
 
 
@@ -344,50 +244,15 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
             v.base(node.func)
             return _construct(v, functions[0], node)
     function = _function(v, node.func)
-    given = _given(v, node)
-    plain = given is not None and all(keyword.arg for keyword in node.keywords)
-    if given is None:
-        unpacked = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
-        given = [(arg, v.value(arg)) for arg in unpacked]
-    nodes, arguments = [one for one, _ in given], [cell for _, cell in given]
+    is_test = v.file.called(node) in _TYPE_TESTS
+    nodes = [one.value if isinstance(one, ast.Starred) else one for one in node.args]
+    arguments = [Cell() if is_test and v.is_class(one) else v.value(one) for one in nodes]
     named = [v.value(keyword.value) for keyword in node.keywords]
     result = Cell()
     v.program.pending.append(
         PendingCall(v.at(node), node, function, arguments, nodes, named, result, plain)
     )
     return result
-
-
-def _given(v: Visitor, node: ast.Call) -> list[tuple[ast.expr, Cell]] | None:
-    """The arguments that a call gives by position; None if that is not known."""
-    tests_type = v.file.called(node) in _TYPE_TESTS
-    starred = [arg for arg in node.args if isinstance(arg, ast.Starred)]
-    lengths = {one: _tuple_length(v, one.value) for one in starred}
-    if None in lengths.values():
-        return None  # before any argument is visited
-    given: list[tuple[ast.expr, Cell]] = []
-    for one in node.args:
-        if isinstance(one, ast.Starred):
-            cell = v.value(one.value)
-            given += [(one, part(cell, number)) for number in range(lengths[one] or 0)]
-        else:
-            given.append((one, Cell() if tests_type and v.is_class(one) else v.value(one)))
-    return given
-
-
-def _tuple_length(v: Visitor, node: ast.expr) -> int | None:
-    """How many elements an expression has, if it is a tuple that is written out, or returned so."""
-    written = v.file.definition(node)
-    if isinstance(written, ast.Tuple):
-        is_starred = any(isinstance(element, ast.Starred) for element in written.elts)
-        return None if is_starred else len(written.elts)
-    known = v.file.only(written.func) if isinstance(written, ast.Call) else None
-    if not isinstance(known, Known) or not v.program.is_plain(known):
-        return None
-    returned = known.returns()
-    is_written = all(isinstance(one, ast.Tuple) for one in returned)
-    lengths = {_tuple_length(v, one) for one in returned} if is_written else set()
-    return lengths.pop() if len(lengths) == 1 else None
 
 
 def _function(v: Visitor, node: ast.expr) -> Cell:
@@ -444,8 +309,6 @@ def _enter(
     names = positional(known.node)[_bound(known) :]
     every = {a.arg: a for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)}
     for name, cell in {**dict(zip(names, arguments, strict=False)), **(named or {})}.items():
-        if name in every and _is_only_awaited(known, every[name]):
-            continue
         if name in every:
             unify(v.program.binding(every[name]), cell)
         else:
@@ -453,19 +316,6 @@ def _enter(
     for cell in arguments[len(names) :]:
         v.escape(cell, node, "is given to *args")
     return called.result
-
-
-def _is_only_awaited(known: Known, parameter: ast.arg) -> bool:
-    """Whether a function waits for an argument, and does nothing else with it."""
-    index = known.file.index
-    inside = (node for node in index.within(known.node, ast.Name) if node.id == parameter.arg)
-    calls = [index.parents.get(node) for node in inside]
-    return bool(calls) and all(
-        isinstance(call, ast.Call)
-        and known.file.called(call) == "jax.block_until_ready"
-        and isinstance(index.parents.get(call), ast.Expr)
-        for call in calls
-    )
 
 
 def _bound(known: Known) -> int:

@@ -88,7 +88,6 @@ def _tuple(v: Visitor, node: ast.Tuple) -> Cell:
 @visits(ast.List)
 def _list(v: Visitor, node: ast.List) -> Cell:
     cell = Cell()
-    part(cell, EACH)
     for element in node.elts:
         is_starred = isinstance(element, ast.Starred)
         given = v.value(element.value if isinstance(element, ast.Starred) else element)

@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 
 
 def shard_map_at_call(f, axis_name, in_specs, out_specs):
@@ -21,13 +22,43 @@ def shard_map_at_call(f, axis_name, in_specs, out_specs):
     return mapped
 
 
+def per_row_at(f, in_axes, out_axes):
+    """`f` for blocks of one row where an axis is 0: it sees the row alone, and returns one."""
+
+    def move(change, axes, values):
+        def part(axis, x):
+            return x if axis is None else jax.tree.map(lambda y: change(y, 0), x)
+
+        return jax.tree.map(part, axes, values, is_leaf=lambda axis: axis is None)
+
+    @functools.wraps(f)
+    def on_block(*block):
+        return move(jnp.expand_dims, out_axes, f(*move(jnp.squeeze, in_axes, block)))
+
+    return on_block
+
+
+def shard_map_static(f, static, **options):
+    """`jax.shard_map` of `f`, whose arguments at the positions `static` are not arrays."""
+
+    @functools.wraps(f)
+    def mapped(*args):
+        def on_arrays(*arrays):
+            rest = iter(arrays)
+            return f(*(x if k in static else next(rest) for k, x in enumerate(args)))
+
+        arrays = [x for k, x in enumerate(args) if k not in static]
+        return jax.shard_map(on_arrays, **options)(*arrays)
+
+    return mapped
+
+
 @functools.cache
 def device_mesh(axis_name):
     """All devices in a row. It is made at the first call: an import touches no device."""
     if jax.process_count() > 1:
         raise RuntimeError("written for one process, not for several")
-    auto = (jax.sharding.AxisType.Auto,)
-    return jax.make_mesh((jax.device_count(),), (axis_name,), axis_types=auto)
+    return jax.sharding.Mesh(jax.devices(), (axis_name,))
 
 
 def jit_over_devices(f, axis_name, in_specs, **options):

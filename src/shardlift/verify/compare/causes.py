@@ -220,18 +220,23 @@ def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) ->
     return ""
 
 
-def update_factor(start: Array, before: Array, after: Array) -> float | None:
-    """The factor by which the update of ``start`` changed, if there is one."""
+def update_factor(
+    start: Array, before: Array, after: Array, axis: int | None = None
+) -> float | None:
+    """The factor by which the update of ``start`` changed, if two numbers or more agree on it."""
     if not is_float(start.dtype) or start.shape != before.shape or start.shape != after.shape:
         return None
     if start.dtype != before.dtype:
         return None
     old, new = (wide(x) - wide(start) for x in (before, after))
-    if not (np.isfinite(old).all() and np.isfinite(new).all()) or not np.any(old):
+    if not np.any(old):
+        return None
+    if not (np.isfinite(old).all() and np.isfinite(new).all()) or root(before, axis).size < 2:
         return None
     scale = float(np.vdot(old, new) / np.vdot(old, old))
     # Updates are small differences of large numbers, so rounding is large relative to them.
     noise = 8 * float(np.abs(wide(start)).max()) * float(float_info(start.dtype).eps)
     rest = float(np.abs(new - scale * old).max())
-    fits = rest <= max(5 * NEARLY * abs(scale) * float(np.abs(old).max()), noise)
-    return scale if fits and abs(scale - 1) > 0.01 else None
+    largest = float(np.abs(old).max())
+    fits = rest <= max(ROUNDED * abs(scale) * largest, noise) and noise < 0.01 * largest
+    return scale if fits and scale > 0.01 and abs(scale - 1) > 0.01 else None

@@ -97,6 +97,14 @@ def have_same_numbers(
     return rows[0].shape == rows[1].shape and _is_same(*(np.sort(side, 1) for side in rows))
 
 
+def is_sum_of(result: Array, rows: Array) -> bool:
+    """Whether a result is the sum of rows over the devices, and over the first of their axes."""
+    if rows.shape[rows.ndim - result.ndim + 1 :] != result.shape[1:]:
+        return False
+    total = wide(rows).reshape(-1, *result.shape[1:]).sum(0)
+    return bool(np.any(total)) and np.allclose(wide(result)[0], total, rtol=causes.NEARLY)
+
+
 def _rows(array: Array) -> Array:
     return array.reshape(array.shape[0], -1)
 
@@ -170,6 +178,11 @@ def _kinds(form: ArrayForm) -> set[str]:
 def matters(form: ArrayForm) -> bool:
     """Whether an output depends on a result, and not only by other collectives."""
     return not form.uses or bool(_kinds(form) - _COLLECTIVES)
+
+
+def is_used(form: ArrayForm) -> bool:
+    """Whether anything but a print depends on a result."""
+    return not form.uses or bool(_kinds(form))
 
 
 def same_factors(before: ArrayForm, after: ArrayForm) -> bool:

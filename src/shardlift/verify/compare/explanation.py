@@ -32,6 +32,7 @@ class Clues:
     exchanged: set[str] = field(default_factory=set)  # the paths of outputs that did
     keys_and_indices: dict[str, None] = field(default_factory=dict)  # that changed
     collectives: dict[str, str] = field(default_factory=dict)  # in one program only: in which
+    replaced: dict[str, None] = field(default_factory=dict)  # collectives that are others now
     inputs: str = ""  # the first inputs that differ, and why
 
     @property
@@ -47,16 +48,26 @@ def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]
     far = [f for f in findings if not f.close and f.part != Part.REPLAYED]
     if not far:
         return
+    suspicions = {finding.suspicion for finding in far}
     if clues.own:
         yield from clues.arguments
         yield from clues.keys_and_indices
-        if clues.whole_batch:
+        yield from clues.replaced
+        if clues.whole_batch and Suspicion.STATISTICS in suspicions:
             yield WHOLE_BATCH
     yield from dict.fromkeys(f.cause for f in far if f.part == Part.CALLS and f.cause)
     yield from _of_arrays(far, clues)
     if clues.own:
-        yield from clues.collectives
+        yield from _confirmed_collectives(clues, suspicions)
     yield from _of_inputs(clues)
+
+
+def _confirmed_collectives(clues: Clues, suspicions: Collection[Suspicion | None]) -> Iterator[str]:
+    """The collectives of one program only that explain what the arrays look like."""
+    for text, which in clues.collectives.items():
+        missing = which == "before" and Suspicion.MISSING_REDUCTION in suspicions
+        if missing or Suspicion.STATISTICS in suspicions:
+            yield text
 
 
 def _of_arrays(far: Collection[LeafDifference], clues: Clues) -> Iterator[str]:

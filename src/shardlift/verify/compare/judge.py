@@ -13,6 +13,7 @@ from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.same_name_sites import merge_same_names
 from shardlift.verify.compare.site_comparison import CallKey, SiteComparison, same_inputs
+from shardlift.verify.compare.site_pair import SitePair
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
@@ -38,7 +39,8 @@ def judge(
     left, right = before.capture.sites, after.capture.sites
     pairs = pair(left, right)
     verdicts = [
-        SiteComparison(before, after, i, j, tolerance, elsewhere).verdict() for i, j in pairs
+        SiteComparison(SitePair((before, after), (i, j), tolerance), elsewhere).verdict()
+        for i, j in pairs
     ]
     for number in out_of_order(left, right, pairs):
         verdicts[number] = _with_gap(verdicts[number], Gap(GapKind.ORDER))

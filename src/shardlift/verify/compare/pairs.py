@@ -10,7 +10,7 @@ from typing import Any
 from shardlift.capture.layouts import same_arrays
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs, names_of, pair_sites
-from shardlift.verify.compare.collective_results import matters
+from shardlift.verify.compare.collective_results import is_used, matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting
 
 
@@ -117,11 +117,11 @@ def pair_collectives(
 
 
 def _numbered(forms: Sequence[ArrayForm], digests: Sequence[str] = ()) -> dict[int, Any]:
-    """The forms with their numbers; with digests, the results of collectives with these."""
+    """The forms with their numbers; with digests, the used results of collectives with these."""
     if not digests:
         return dict(enumerate(forms))
     pairs = enumerate(zip(forms, digests, strict=True))
-    return {k: pair for k, pair in pairs if pair[0].role is ArrayRole.RESULT}
+    return {k: pair for k, pair in pairs if pair[0].role is ArrayRole.RESULT and is_used(pair[0])}
 
 
 def _pair_by(left: Mapping[int, Any], right: Mapping[int, Any], key: Callable[[Any], Any]) -> Pairs:

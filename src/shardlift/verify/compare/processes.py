@@ -73,6 +73,9 @@ def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerd
     sites = [site for _, site in parts]
     worst = min(sites, key=lambda site: WORST.index(site.verdict))
     known = [site.itself for site in sites]
+    itself = True if True in known else False if False in known else None
+    # A function that differs itself in one process does so in all of them.
+    agreeing = [site for site in sites if site.itself is itself or site.itself is None]
     findings = tuple(
         replace(finding, what=f"process {process}: {finding.what}")
         for process, site in parts
@@ -91,8 +94,8 @@ def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerd
         replays=max(site.replays for site in sites),
         differing_calls=max(site.differing_calls for site in sites),
         findings=findings,
-        causes=tuple(dict.fromkeys(cause for site in sites for cause in site.causes)),
+        causes=tuple(dict.fromkeys(cause for site in agreeing for cause in site.causes)),
         notes=notes,
         gaps=tuple(dict.fromkeys(gap for site in sites for gap in site.gaps)),
-        itself=True if True in known else False if False in known else None,
+        itself=itself,
     )

@@ -41,6 +41,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("many_sites")
 def test_a_project_is_measured_and_not_changed(project: Path) -> None:
     row = measure(project)
     assert row["failure"] == ""

@@ -61,7 +61,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
     assert f"`pkg/_spmd.py`, {size} lines" in sections["What changes"]
     assert "JAX 0.7 or newer" in sections["What it needs"]
     assert "`jax>=0.4` → `jax>=0.7`" in sections["What it needs"]
-    assert "`pkg/train.py:5:9`: axis -1 counts from the end" in sections["What stays as it is"]
+    assert "`pkg/train.py:5:9`: its in\\_axes count from the end" in sections["What stays as it is"]
     assert "Nothing was run" in sections["What was verified"]
     assert "documents for `pmap`: a mock of it" in sections["What to do next"]
     assert "`pkg/train.py:5`: `# The pmap of the step.`" in sections["What to do next"]

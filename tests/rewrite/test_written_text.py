@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from shardlift.cli.rewrite import by_reason
 from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.helper_modules import formatter_width
 from tests.rewrite.test_programs import migrated
 
 pytestmark = pytest.mark.usefixtures("many_sites")
@@ -81,3 +84,18 @@ def test_places_of_one_reason_are_one_line() -> None:
     (line,) = by_reason("main.py", file.refused, "left as it is")
     assert line.startswith("main.py:3:1: left as it is: it keeps jax.pmap")
     assert line.endswith("(and 11 other places: line 4, 5, 6, 7, 8, 9, 10, 11, ...)")
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [
+        ("[tool.black]\nline-length = 100\n", 100),
+        ('[tool.ruff]\nsrc = "a"\nline-length = 120  # wide\n', 120),
+        ("[tool.black]\npreview = true\n[tool.pylint]\nline-length = 100\n", None),
+    ],
+)
+def test_the_width_of_black_and_ruff_is_read(text: str, width: int | None) -> None:
+    texts = {os.path.abspath("above/pyproject.toml"): text.encode()}
+    assert formatter_width("above/p/a.py", texts.__getitem__, texts.__contains__) == width
+    texts[os.path.abspath("above/p/.git")] = b""
+    assert formatter_width("above/p/a.py", texts.__getitem__, texts.__contains__) is None

@@ -69,7 +69,6 @@ class Style:
     indent: str
     quote: str
     typed: bool = False  # whether most functions are annotated
-    hugging: bool = False  # whether yapf puts closing brackets behind the last argument
 
     @classmethod
     def plain(cls) -> Style:

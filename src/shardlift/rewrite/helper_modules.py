@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.formatter import formatter_width, laid_out_as_isort, yapf_style
 from shardlift.rewrite.helpers import (
     definitions,
     emit,
@@ -20,6 +19,8 @@ from shardlift.rewrite.layout import Exists
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
 from shardlift.source.text import UnreadableError, read_source
+
+_WIDTH = re.compile(r"^\[tool\.(?:black|ruff)\][^\[]*?^line[-_]length\s*=\s*(\d{2,3})\b", re.M)
 
 
 def helper_modules(
@@ -41,16 +42,28 @@ def helper_modules(
         before = read_source(path, read(path)).text if exists(path) else ""
         requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
         texts = [file.before for file in files if file.path.endswith(".py")]
-        yapf = yapf_style(path, read, exists)
-        style = replace(Style.of("\n".join(texts)), hugging=yapf not in (None, "facebook"))
+        style = Style.of("\n".join(texts))
         style = replace(style, width=formatter_width(path, read, exists) or style.width)
         header = _usual_header(path, paths, read)
-        header = f"{header.rstrip()}\n" if header and yapf in ("yapf", "pep8") else header
         text = helper_module(before, requests, style, header)
         if not before:
-            text = laid_out_as_isort(imports_like(texts[0], text), path, read, exists)
+            text = imports_like(texts[0], text)
         found.append(FileResult(path, before, text))
     return tuple(found)
+
+
+def formatter_width(path: str, read: Callable[[str], bytes], exists: Exists) -> int | None:
+    """The length of lines that black or ruff are asked for, up to the top of the repository."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while True:
+        if exists(settings := os.path.join(folder, "pyproject.toml")):
+            width = _WIDTH.search(read(settings).decode("utf-8", "replace"))
+            if width:
+                return int(width[1])
+        above = os.path.dirname(folder)
+        if above == folder or exists(os.path.join(folder, ".git")):
+            return None
+        folder = above
 
 
 def _usual_header(path: str, paths: Sequence[str], read: Callable[[str], bytes]) -> str:

@@ -11,7 +11,6 @@ from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
 
 _LISTED = re.compile(r"^( *)(.*\()\n((?: +.*,\n)+) *(\).*)$", re.M)
-_FIRST_DEFINITION = re.compile(r"^( *def .*:)\n( +def )", re.M)
 _CALL = re.compile(r"^( *)(.*\()\n( +.*[^,\n]\n) *(\).*)$", re.M)
 
 
@@ -22,9 +21,6 @@ def styled(source: str, style: Style) -> str:
         text = pattern.sub(lambda found: _on_one_line(found, style), text)
     if style.quote == "'":
         text = _with_single_quotes(text)
-    if style.hugging:
-        text = _CALL.sub(lambda found: found[0].replace(f"\n{found[1]})", ")"), text)
-        text = _FIRST_DEFINITION.sub(r"\1\n\n\2", text)
     return text if style.indent == "    " else _indent(text, style.indent)
 
 

@@ -95,7 +95,7 @@ def may_touch_devices(file: File, line: int) -> bool:
     """
     if file.source.cells is not None:
         return True
-    if any(_sets_up_later(other, None) for other in _others_that_set_up(file)):
+    if _sets_up_elsewhere(file):
         return False
     if _sets_up_later(file, line):
         return False
@@ -106,12 +106,17 @@ def may_touch_devices(file: File, line: int) -> bool:
     return not file.project.graph.importers(file.path)
 
 
-def _others_that_set_up(file: File) -> list[File]:
-    """The other files of a program whose texts may set JAX up."""
-    named = [other for word in _SET_UP_WORDS for other in file.project.files_with(word)]
-    others = [other for other in dict.fromkeys(named) if other.path != file.path]
-    graph = file.project.graph
-    return [other for other in others if graph.is_same_program(file.path, other.path)]
+def _sets_up_elsewhere(file: File) -> bool:
+    """Whether another file of a program sets JAX up in a function."""
+    project = file.project
+    if _sets_up_elsewhere not in project.memo:  # every file with a site asks
+        fresh = project.fresh()
+        named = [other for word in _SET_UP_WORDS for other in fresh.files_with(word)]
+        setting = [o.path for o in dict.fromkeys(named) if _sets_up_later(o, None)]
+        project.memo[_sets_up_elsewhere] = setting
+        fresh.close()
+    others: list[str] = [p for p in project.memo[_sets_up_elsewhere] if p != file.path]
+    return any(project.graph.is_same_program(file.path, other) for other in others)
 
 
 def _sets_up_later(file: File, limit: int | None) -> bool:

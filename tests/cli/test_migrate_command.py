@@ -464,6 +464,13 @@ def test_the_line_that_decides_for_many_processes_is_named(project: Path) -> Non
         assert "because of" not in result.stderr
 
 
+def test_a_diff_in_a_pipe_has_no_colours(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is for `git apply`, also where a job asks for colours."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "+++ b/" in _run().stdout
+    assert "\x1b" not in _run().stdout
+
+
 def test_the_options_are_few_and_in_groups() -> None:
     result = CliRunner().invoke(migrate_command, ["--help"])
     for title in ("Rewrite:", "Verify:", "Output:"):

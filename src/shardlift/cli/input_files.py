@@ -1,10 +1,16 @@
-"""Read a user's file completely, or raise OSError."""
+"""Reading the files that a command was given."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
+
+from shardlift.cli.stop import stop
+
+if TYPE_CHECKING:
+    from shardlift.capture.schema import Capture
 
 LARGEST_FILE = 256 * 2**20  # bytes; no program or notebook comes near
 
@@ -24,3 +30,16 @@ def read_bytes(path: str) -> bytes:
 def reason(error: OSError) -> str:
     """Why a file cannot be had, in a few words."""
     return error.strerror or str(error) or type(error).__name__
+
+
+def read_capture(path: str, option: str = "") -> Capture:
+    """Read a capture with its parts, or stop with the reason; ``option`` is what named it."""
+    from shardlift.capture.files import CaptureError
+    from shardlift.capture.parts import read_whole
+
+    try:
+        return read_whole(path)
+    except CaptureError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"{option} {path} cannot be read: {reason(error)}".lstrip())

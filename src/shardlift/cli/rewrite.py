@@ -16,17 +16,16 @@ from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.cli import contents as writing
 from shardlift.cli import git, requirements, transaction
-from shardlift.cli.captures import read_capture
 from shardlift.cli.console import phases
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
+from shardlift.cli.input_files import read_capture
 from shardlift.cli.leftovers import find_leftovers
-from shardlift.cli.needs_jax import stop_without_jax
 from shardlift.cli.project_files import open_project
-from shardlift.cli.stop import end_by_exception, stop
+from shardlift.cli.stop import end_by_exception, stop, stop_without_jax
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change

@@ -15,7 +15,7 @@ from shardlift.capture.parts import find_parts, merge_parts, read_whole
 from shardlift.cli import Interrupted
 from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.formats.program_run import RunDocument
-from shardlift.cli.needs_jax import stop_if_jax_is_too_old
+from shardlift.cli.stop import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
 from shardlift.launch import (
     STUCK_STATUS,

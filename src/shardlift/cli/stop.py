@@ -13,6 +13,8 @@ import click
 
 from shardlift._escape import escape_control
 
+OLDEST = (0, 10)  # JAX
+
 
 def stop(message: str, status: int = 2) -> NoReturn:
     """Print `shardlift COMMAND: message` to standard error and exit; as JSON too, if asked for."""
@@ -43,3 +45,26 @@ def end_by_exception() -> Iterator[None]:
 
 def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
+
+
+def stop_if_jax_is_too_old() -> None:
+    """Exit with 2 if the installed JAX is older than 0.10."""
+    import importlib.metadata
+
+    from shardlift.source.model import version
+
+    try:
+        installed = importlib.metadata.version("jax")
+        too_old = version(installed) < OLDEST
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return  # without JAX the import fails later; a version that cannot be read may be fine
+    if too_old:
+        stop(
+            f"JAX {installed} is installed, but 0.10 or newer is needed. That version still runs "
+            "pmap programs unmodified; `shardlift record-legacy` records them there."
+        )
+
+
+def stop_without_jax(error: ImportError) -> NoReturn:
+    """Exit with 2 because JAX, or something that it needs, cannot be imported."""
+    stop(f'{error}: pip install "shardlift[jax]"')

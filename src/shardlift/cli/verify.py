@@ -9,8 +9,12 @@ import click
 
 from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console, phases
-from shardlift.cli.needs_jax import stop_if_jax_is_too_old, stop_without_jax
-from shardlift.cli.stop import end_by_exception, stop
+from shardlift.cli.stop import (
+    end_by_exception,
+    stop,
+    stop_if_jax_is_too_old,
+    stop_without_jax,
+)
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import ToleranceOption
 

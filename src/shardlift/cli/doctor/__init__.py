@@ -21,8 +21,7 @@ from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.console import console, progress_console
 from shardlift.cli.doctor.pins import PinReport, installed_libraries, listed_libraries
 from shardlift.cli.document import Item, document, item
-from shardlift.cli.needs_jax import OLDEST
-from shardlift.cli.stop import stop
+from shardlift.cli.stop import OLDEST, stop
 from shardlift.source.model import Version, version
 from shardlift.source.target import NEWEST, oldest_flax
 

@@ -301,6 +301,7 @@ def test_types_of_the_runtime():
     assert jax.interpreters.batching.not_mapped is None
     assert jax.extend.core.primitives.add_p.map_primitive is False
     assert jax.ad.deflinear is jax.interpreters.ad.deflinear
+    assert jax.ad.zeros_like_p.name == "zeros_like"
 
 
 def test_which_trace_is_the_current_one():

@@ -19,6 +19,7 @@ from shardlift import _compat
 from shardlift._legacy import sharding
 from shardlift._legacy.indexing import row_buffers
 from shardlift._legacy.patches import Patches
+from shardlift._legacy.placeholders import placeholder
 from shardlift._legacy.uses import Uses
 
 __all__ = ["restore"]
@@ -66,6 +67,8 @@ def restore(patches: Patches, uses: Uses) -> None:
     for name, value in vars(ad).items():
         if hasattr(jax, "ad") and name[0] != "_" and not hasattr(jax.ad, name):
             patches.set(jax.ad, name, value)
+    if hasattr(jax, "ad") and not hasattr(jax.ad, "zeros_like_p"):  # rules are registered for it
+        patches.set(jax.ad, "zeros_like_p", placeholder("jax.ad.zeros_like_p"))
     if not hasattr(Primitive, "map_primitive"):  # since 0.10: none is
         patches.set(Primitive, "map_primitive", False)
     effects = type(getattr(mlir, "lowerable_effects", None))

@@ -54,13 +54,10 @@ def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
 
 
 def _changes(file: File) -> list[Match]:
-    """What `migrate` changes, or refuses to change, but for removed names.
-
-    The steps of `fix` say the same, and do not ask all files how to write it best.
-    """
+    """What `migrate` changes, or refuses to change, but for removed names."""
     if _changes not in file.memo:
         steps = (step for step in STEPS if step is not rewrite_names)
-        file.memo[_changes] = [match for step in steps for match in step(file, Goal.FIX)]
+        file.memo[_changes] = [match for step in steps for match in step(file, Goal.SHARD_MAP)]
     changes: list[Match] = file.memo[_changes]
     return changes
 

@@ -198,4 +198,4 @@ def test_a_site_that_cannot_be_plain_keeps_its_axis(text: str) -> None:
     after, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
     said = [change.reason for file in migration.files for change in file.refused]
     assert any(NOT_PLAIN[text] in reason for reason in said), said
-    assert "spmd_map(" in after["main.py"] or "per_row(" in after["main.py"]
+    assert "jax.pmap(" in after["main.py"] or "per_row(" in after["main.py"]

@@ -136,19 +136,31 @@ def test_a_comment_stays_with_its_statement() -> None:
     assert lines[at + 1].startswith("p_step = ")
 
 
+SHARED = {
+    "rows that are not the devices": {"rows": "x = np.arange(4, dtype=np.float32)"},
+    "a part of the devices": {"rows": f"{ROWS}; n = len(jax.devices()[:2])"},
+    "a number that may be another": {
+        "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
+    },
+    "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},
+    "it is handed on": {"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")},
+    "its names are taken": {"rows": f"{ROWS}; per_row = 1"},
+}
+
+
+@pytest.mark.parametrize("parts", SHARED.values(), ids=list(SHARED))
+def test_where_rows_or_calls_are_not_known_the_helper_counts_them(parts: dict[str, str]) -> None:
+    before = program(**parts)
+    text = after(before)
+    assert "p_step = spmd_map(step, " in text
+    assert after(text) == text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
 KEPT = {
-    "rows that are not the devices": ({"rows": "x = np.arange(4, dtype=np.float32)"}, "one row"),
-    "a part of the devices": ({"rows": f"{ROWS}; n = len(jax.devices()[:2])"}, "one row"),
-    "a number that may be another": (
-        {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
-        "one row",
-    ),
     "devices": ({"site": "p_step = jax.pmap(step, 'i', devices=jax.devices()[::-1])"}, "devices"),
     "a name that is computed": ({"site": "p_step = jax.pmap(step, 'ij'[:1])"}, "run time"),
-    "keywords in a call": ({"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")}, "keyword"),
-    "it is handed on": ({"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")}, "handed on"),
     "it is mapped again": ({"main": MAIN.replace("    main()", "    main(), main()")}, "again"),
-    "its names are taken": ({"rows": f"{ROWS}; per_row = 1"}, "`per_row`"),
     "static, of a call": (
         {
             "site": "p_step = jax.pmap(max([step]), 'i', static_broadcasted_argnums=1)",
@@ -270,7 +282,7 @@ def test_a_module_touches_no_device_when_it_is_imported(
 ) -> None:
     written = after(text, **others)
     assert ("\nmesh = jax.sharding.Mesh(" in written) is explicit
-    assert ("jax.pmap" in written) is not explicit
+    assert ("spmd_map" in written) is not explicit
 
 
 def test_many_sites_of_a_package_share_a_helper() -> None:
@@ -286,7 +298,7 @@ def test_functions_of_other_programs_with_the_same_name_are_no_uses() -> None:
     other = "def double(x, y):\n    return x\n\n\nprint(double(1, y=2))\n"
     assert "per_row" in after(DECORATED + GUARD, other=other)
     user = "from main import double\n\nprint(double(x=1))\n"
-    assert "jax.pmap" in after(DECORATED + "\n\nkey = jax.random.key(0)\n", other=user)
+    assert "spmd_map" in after(DECORATED + "\n\nkey = jax.random.key(0)\n", other=user)
 
 
 def body(text: str) -> list[Any]:

@@ -90,18 +90,7 @@ KEPT = {
         "static arguments, axes and donation",
         "a function that asks whether the axis is there",
     },
-    "site": BOTH
-    | {
-        "rebound",
-        "a bare decorator",
-        "a partial decorator",
-        "pmap imported by name",
-        "keyword arguments",
-        "gradients inside it",
-        "control flow inside",
-        "comments between the arguments",
-        "the guide: a basic map",
-    },
+    "site": BOTH,
 }
 
 

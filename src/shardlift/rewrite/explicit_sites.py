@@ -1,7 +1,7 @@
 """At the site: `jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, as a person would write it.
 
-This is for scripts and notebooks, and for projects with few sites. A site whose options or rows
-are known only at run time, or that is mapped again and again, keeps `jax.pmap`.
+This is for scripts and notebooks, and for projects with few sites, if the text shows that there is
+one row per device.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def is_written_out(file: File) -> bool:
 def explicit_sites(
     file: File, sites: Mapping[Mention, Options], style: Style
 ) -> dict[Mention, ExplicitSite | str]:
-    """The text of every site of a file, or the reason why it keeps `jax.pmap`."""
+    """The text of every site of a file, or the reason why it is not written out."""
     forms: dict[Mention, ExplicitSite | str] = {}
     plain: dict[Mention, _Site] = {}
     for mention, options in sites.items():

@@ -84,10 +84,12 @@ def _rewrite_plain(file: File, sites: Mapping[Mention, Options]) -> Iterator[Mat
     )
     for mention, options in sites.items():
         form = forms.get(mention, "there are comments between its arguments: rewrite it by hand")
-        if isinstance(form, str):
-            yield Match(mention.node, form, kind=Kind.SITE)
-        else:
+        if not isinstance(form, str):
             yield _write_out(file, mention, options, form, _style(file))
+        elif (shared := _rename(file, mention, options)).edits:  # it counts the rows at the call
+            yield shared
+        else:
+            yield Match(mention.node, form, kind=Kind.SITE)
 
 
 def _write_out(

@@ -199,4 +199,3 @@ def test_a_site_that_cannot_be_plain_keeps_its_axis(text: str) -> None:
     said = [change.reason for file in migration.files for change in file.refused]
     assert any(NOT_PLAIN[text] in reason for reason in said), said
     assert "per_row_at(step" not in after["main.py"]
-    assert "jax.pmap(" in after["main.py"] or "per_row(" in after["main.py"]

@@ -140,7 +140,7 @@ def _execute(words: Sequence[str], folder: Path) -> Outcome:
 def _run(
     words: Sequence[str], folder: Path, search: Sequence[str]
 ) -> subprocess.CompletedProcess[str] | None:
-    env = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", **os.environ}
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4"}
     env["JAX_TRACEBACK_FILTERING"] = "off"  # so that the last line is the error
     places = [*search, env.get("PYTHONPATH", "")]
     env["PYTHONPATH"] = os.pathsep.join(place for place in places if place)

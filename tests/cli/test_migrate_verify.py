@@ -280,12 +280,10 @@ def test_a_function_that_no_run_called_is_not_verified(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(VALUES)
     monkeypatch.chdir(tmp_path)
     result = _run("--verify", "python train.py", "--format", "json")
-    assert result.exit_code == 0, result.output
-    places = json.loads(result.stdout)["verify"]["places"]
-    assert [(one["line"], one["verdict"]) for one in places] == [
-        (9, "verified"),
-        (12, "not reached"),
-    ]
+    assert result.exit_code == 2
+    (stopped,) = json.loads(result.stdout)["left"]
+    assert "calls none of the 1 site that would be rewritten" in stopped["message"]
+    assert (tmp_path / "train.py").read_text() == VALUES
 
 
 WRITES = """\

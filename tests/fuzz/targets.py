@@ -108,7 +108,7 @@ def capture(data: bytes) -> None:
     shown.show(view, Console(file=out, width=80, color_system=None))
     texts = [out.getvalue(), machine.render(view)]
     assert not any(set(text) & OBEYED for text in texts)
-    html = page(view, found)
+    html = page(view)
     assert html.count("<script>") == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -217,3 +218,20 @@ def test_name_and_wrapped():
     assert pmapped.__name__ == "train_step"
     assert pmapped.__doc__ == "One step."
     assert pmapped.__wrapped__ is train_step
+
+
+def test_every_signature_of_a_site_is_called_without_python():
+    """jit goes through Python for ever once the trace of a signature has failed."""
+    f = shardlift.pmap(lambda x: x + 1, axis_name="i")
+    n = jax.local_device_count()
+    seen = []
+    for width in (3, 4):
+        x = jax.block_until_ready(f(np.ones((n, width), np.float32)))
+        for _ in range(5):
+            x = f(x)
+        sys.setprofile(lambda frame, event, _: seen.append(frame) if event == "call" else None)
+        try:
+            f(x)
+        finally:
+            sys.setprofile(None)
+        assert len([frame for frame in seen if "jax" in frame.f_code.co_filename]) == 0

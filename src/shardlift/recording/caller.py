@@ -17,6 +17,8 @@ GLUE = ("shardlift", "jax", "jaxlib", "flax", "equinox", "haiku", "chex", "optax
 # So do the functions that `shardlift migrate` writes into programs.
 _WRITTEN = ("spmd_map", "shard_map_per_device")
 _NO_NAMES = {"<lambda>", "wrapper", "wrapped", "inner", "block", "_fun", "partial"}
+# What restores old keywords calls for the program.
+_RENAMING = os.path.join("shardlift", "_legacy", "keywords.py")
 _STANDARD = (contextlib.__file__, functools.__file__, "<frozen")
 
 
@@ -37,6 +39,8 @@ def is_users(frame: FrameType) -> bool:
     What one of the libraries above maps while it is imported is not the program's; any other
     installed module may be a part of the program.
     """
+    while frame.f_code.co_filename.endswith(_RENAMING) and frame.f_back is not None:
+        frame = frame.f_back
     file = frame.f_code.co_filename
     if file.startswith(tuple(map(_folder, GLUE[:3]))):
         return False

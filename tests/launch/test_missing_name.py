@@ -24,10 +24,6 @@ PROGRAMS = {
     "import flax.optim": (
         "flax.optim was removed in flax 0.6: see optax (docs/errors/flax_optim.md)"
     ),
-    "import jax.tools.colab_tpu; jax.tools.colab_tpu.setup_tpu()": (
-        "jax.tools was removed in JAX 0.10: delete it: JAX finds the TPU itself "
-        "(docs/errors/colab_tpu.md); `shardlift fix` rewrites it"
-    ),
     "import jax; jax.mask(abs)": "jax.mask was removed in JAX 0.3.16: nothing replaces it: the "
     "experiment ended",
     "import jax; jax.jit(abs, (0,))": (

@@ -178,3 +178,11 @@ def test_the_pytest_plugin(tmp_path: Path):
     assert ours.returncode == 0, ours.stdout + ours.stderr
     assert "jax.tree_map" in ours.stdout
     assert [file.name for file in tmp_path.glob("run.json*")] == ["run.json.1"]
+
+
+def test_the_first_line_of_a_notebook_on_colab(tmp_path: Path) -> None:
+    """The package of a restored module is loaded when it is asked for."""
+    lines = "import jax.tools.colab_tpu\njax.tools.colab_tpu.setup_tpu()\n"
+    lines += "import jax.experimental.maps\nprint(jax.experimental.maps.__name__)\n"
+    done = start(RUN, program(tmp_path, lines))
+    assert done.stdout == "jax.experimental.maps\n", done.stderr

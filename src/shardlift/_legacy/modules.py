@@ -8,6 +8,7 @@ set, before a program asks for it.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -24,6 +25,8 @@ from shardlift._legacy.uses import Uses
 __all__ = ["restore", "when_imported"]
 
 _ABSENT: Any = object()
+# Packages of restored modules: the import of `jax.tools.colab_tpu` does not load `jax.tools`.
+_PACKAGES = frozenset(name.rpartition(".")[0] for name in names.MODULES) - {"jax", "jaxlib"}
 
 
 def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
@@ -140,6 +143,8 @@ class _Finder:
         """The attribute of this name, or AttributeError."""
         if name.startswith("__"):
             return self._all() if name == "__all__" and self._is_stub() else self._refuse(name)
+        if (package := f"{self.module}.{name}") in _PACKAGES and package not in names.MODULES:
+            return importlib.import_module(package)
         if name not in self.paths:
             return self._elsewhere(name)
         if name not in self.values:

@@ -25,9 +25,6 @@ from shardlift.source.scopes import Index
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
-# What is needed of helpers that several processes run, and what is left out for them.
-MANY_PROCESSES = "many processes"
-_ONE_PROCESS = re.compile(r"^ +if jax\.process_count\(\) > 1:\n.*\n", re.M)
 # The helper of which there are two texts, and what is needed of it for the longer one.
 _MAPPING = "spmd_map"
 AXES = "axes"

@@ -18,7 +18,7 @@ from shardlift._legacy.names import RANDOM_KEYS
 from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
-from shardlift.launch.job import launch
+from shardlift.launch.job import Job
 from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stuck import StuckJob, WhenStuck
@@ -201,7 +201,7 @@ def _run_in_many(
         if settings.verbose:
             print(lines[-1], file=sys.stderr)
 
-    done = launch(
+    done = Job(
         source.program,
         processes=settings.processes,
         devices=None,
@@ -209,7 +209,7 @@ def _run_in_many(
         options=options,
         environ=env,
         when_stuck=_end_when_stuck(settings.stuck_after),
-    )
+    ).run()
     if done.interrupted:
         raise KeyboardInterrupt
     if done.stuck:

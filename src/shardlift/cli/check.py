@@ -113,7 +113,6 @@ def check(
         skipped=tuple(project.passed.skipped),
         paths=asked,
         installed=_installed_jax(),
-        is_asked=target_jax is not None,
     )
     if known:
         hidden = sum(len(file.findings) for file in found) - len(report.findings)

@@ -134,7 +134,7 @@ def run(
     what = Program(program, args, module)
     tape = None
     if record_inputs is not None:
-        tape = TapeOptions(keep=record_inputs, keep_inputs=record_inputs)
+        tape = TapeOptions(keep=record_inputs)
     then = None if no_patch else _written_for(written_for, os.curdir if module else program)
     options = RunOptions(not no_patch, record, then, quiet=quiet, tape=tape)
     when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None

@@ -194,9 +194,8 @@ class _Verifier:
     def unstable(self) -> tuple[set[SiteId], tuple[Difference, ...]]:
         """What differs if the program before is run once more: it cannot be compared."""
         path = os.path.join(self.folder, "again.json")
-        settings = replace(self.settings, replay=False)
         tell = lambda text: self.tell(f"{text} (once more)")  # noqa: E731
-        again = running.record(self.command, settings, path, tell)
+        again = running.record(self.command, self.settings, path, tell)
         return unstable_sites(self._judged(again)), tuple(self._differences(again))
 
     # ---- which places stay

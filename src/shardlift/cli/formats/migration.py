@@ -43,6 +43,8 @@ def processes(choice: ProcessChoice, quote: Callable[[str], str] = str) -> str:
     """For how many processes sites are written, and by which line that was decided."""
     number = "many processes" if choice.many else "one process"
     written = f"For {number}, sites keep jax.pmap" if choice.kept else f"Written for {number}"
+    if choice.path:
+        written += f" (as in {quote(choice.path)})"
     if choice.asked:
         return f"{written}, as --processes says"
     if (line := choice.line) is None:

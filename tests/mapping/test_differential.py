@@ -6,7 +6,6 @@ a program with one set of values in one kind of container.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any
@@ -166,95 +165,6 @@ def check_devices(program: rnd.Program, got: Any) -> None:
 @given(rnd.programs(max_ops=4))
 def test_random_programs(program: rnd.Program) -> None:
     check_program(program, range(3))
-
-
-# Outputs of these depend on float32 inputs smoothly: they can be differentiated from outside.
-SMOOTH = (
-    "same", "double", "square", "weak", "index", "psum", "pmean", "all_gather", "rotate",
-    "all_to_all", "psum_scatter", "scan", "cond", "grad", "remat", "jit", "vmap", "jvp",
-)  # fmt: skip
-
-
-def transformed(how: str, program: rnd.Program, fun: Callable[..., Any], tag: str) -> Any:
-    """``fun`` of the arguments under a transformation, as a function of host values."""
-
-    def run(*args: Any) -> Any:
-        return rnd.call(program, fun, args, tag)
-
-    def loss(*args: Any) -> Any:
-        outs = [out for out in jax.tree.leaves(run(*args)) if out.dtype == jnp.float32]
-        return sum((jnp.sum(out * jnp.cos(out)) for out in outs), jnp.float32(0))
-
-    def wrt(*args: Any) -> Any:
-        leaves, tree = jax.tree.flatten(args)
-        floats = [k for k, leaf in enumerate(leaves) if leaf.dtype == jnp.float32]
-
-        def of(chosen: list[Any]) -> Any:
-            full = list(leaves)
-            for k, value in zip(floats, chosen, strict=True):
-                full[k] = value
-            return loss(*tree.unflatten(full))
-
-        return jax.value_and_grad(of)([jnp.asarray(leaves[k]) for k in floats])
-
-    def twice(*args: Any) -> Any:
-        stacked = jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * 2), args)
-        return jax.vmap(run)(*stacked)
-
-    def looped(*args: Any) -> Any:
-        return lax.scan(lambda c, k: (c, run(*args)), 0, jnp.arange(2))[1]
-
-    ways = {"jit": jax.jit(run), "grad": wrt, "jit_grad": jax.jit(wrt), "vmap": twice}
-    return {**ways, "scan": looped}[how]
-
-
-@pytest.mark.slow
-@examples(18)
-@given(
-    rnd.programs(ops=SMOOTH, max_ops=4),
-    st.sampled_from(["jit", "grad", "jit_grad", "vmap", "scan"]),
-)
-def test_under_transformations(program: rnd.Program, how: str) -> None:
-    ours = pmap(rnd.body(program), rnd.AXIS, **rnd.pmap_options(program))
-    tag = TAGS[0]
-    alone = rnd.oracle(program, tag)
-    one_device = transformed(how, _without_call(program), alone, tag)
-    mapped = transformed(how, program, ours, tag)
-    for seed in range(3):
-        values = rnd.arguments(program, seed, seed % 2 == 0)
-        # cos, in the loss, is not exact even where the program is
-        exact = not seed % 2 and how[-4:] != "grad" and not program.has_thirds()
-        assert_same(mapped(*values), one_device(*values), exact=exact)
-
-
-def _without_call(program: rnd.Program) -> rnd.Program:
-    """The oracle takes every argument by position, and no static one."""
-    return dataclasses.replace(program, keywords=0, static=None)
-
-
-@examples(5)
-@given(rnd.programs(max_ops=3))
-def test_ahead_of_time(program: rnd.Program) -> None:
-    """``lower().compile()``, ``as_shard_map`` and ``eval_shape`` of a program agree with a call."""
-    options = rnd.pmap_options(program)
-    del options["donate_argnums"]
-    ours = pmap(rnd.body(program), rnd.AXIS, **options)
-    tag = TAGS[0]
-    values = rnd.arguments(program, 0, True)
-    args = placed(program, values, "rows")
-    want = rnd.call(program, ours, args, tag)
-    positional, keywords = rnd.split(program, args, tag)
-    dynamic = [arg for k, arg in enumerate(positional) if k != program.static]
-    compiled = ours.lower(*positional, **keywords).compile()
-    plain_jit = ours.as_shard_map(*positional, **keywords)
-    assert_same(compiled(*dynamic, **keywords), want, exact="bits")
-    assert_same(plain_jit(*positional, **keywords), want, exact="bits")
-    assert_same(rnd.oracle(program, tag)(*values), want, exact=not program.has_thirds())
-    shapes = ours.eval_shape(*positional, **keywords)
-    assert [kind(s)[:2] for s in jax.tree.leaves(shapes)] == [
-        kind(leaf)[:2] for leaf in jax.tree.leaves(want)
-    ]
-    assert jax.tree.structure(shapes) == jax.tree.structure(want)
 
 
 # ---- one site, many calls: the table of programs behind the hot path

@@ -29,7 +29,6 @@ from shardlift.rewrite.scripts import (
     is_guard,
     is_mapped_again,
     may_touch_devices,
-    runs_once,
 )
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
@@ -114,8 +113,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
     plain = plain_options(options)
-    node = mention.node
-    if is_mapped_again(file, node, options.operand) and not runs_once(file, node):
+    if is_mapped_again(file, mention.node, options.operand):
         raise UnsupportedError(MAPPED_AGAIN)
     calls = find_calls(file, mention)
     if any(call.keywords for _, call in calls):

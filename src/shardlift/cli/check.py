@@ -98,7 +98,7 @@ def check(
     target = project.settings.target
     try:
         options = _options(project.config, select, ignore)
-        codes = options.codes("", target)
+        codes = options.codes("", project.settings)
         known = None if no_baseline else find_baseline(project.config, codes, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))

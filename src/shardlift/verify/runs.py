@@ -272,6 +272,7 @@ def compare(
         if is_made_deterministic(os.environ) and _platform(second) not in ("", "cpu"):
             notes.append(DETERMINISTIC_NOTE)
         outcome = judge_runs(first, second, settings.tolerance, notes)
+        outcome = replace(outcome, live=not (before.capture or after.capture))
         same_end = first.side.status == second.side.status
         if before.capture or not same_end or not outcome.count(Verdict.DIFFERENT):
             return outcome

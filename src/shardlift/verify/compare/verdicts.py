@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from shardlift.capture.schema import Part, SiteFacts, SiteKind
@@ -177,3 +177,10 @@ def in_one_only(site: SiteVerdict) -> bool:
     """Whether a site is called in one of the programs only."""
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     return (calls[0] > 0) != (calls[1] > 0)
+
+
+def with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:
+    """The verdict, with something more that was not compared."""
+    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
+    verdict = Verdict.PARTLY_COMPARED if equal else site.verdict
+    return replace(site, verdict=verdict, gaps=(*site.gaps, gap))

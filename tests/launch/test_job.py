@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.launch import STUCK_STATUS, Job, Outcome, Program, StuckJob, WhenStuck
+from shardlift.launch import job as job_module
 
 WHO = """
 import json, os, signal, sys, time
@@ -78,6 +79,16 @@ STUCK = """
         os.kill(os.getpid(), signal.SIGSTOP)
     wait()
 """
+
+
+def test_a_job_in_which_nothing_happens_is_stuck(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: ())
+    stuck = WhenStuck(0, report=lambda _: None)
+    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+    assert [job._is_stuck() for _ in range(3)] == [False, True, False]
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: None)  # there is no /proc
+    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+    assert [job._is_stuck() for _ in range(3)] == [False] * 3
 
 
 @pytest.mark.slow

@@ -9,8 +9,11 @@ import queue
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
+from shardlift import _compat
+from shardlift.launch import Member
 from shardlift.launch import session as launch_session
 from shardlift.launch.session import RunOptions, RunSession
 from shardlift.recording.tape.options import TapeOptions
@@ -52,6 +55,29 @@ def test_a_forked_process_says_nothing_of_devices() -> None:
     assert noted == []
     session_of(Observer()).note_devices()
     assert noted == [1]
+
+
+def test_numpy_is_seeded_again_once_jax_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compat, "leave_out_of_tracebacks", lambda _: None)
+    session = session_of(None)
+    session.options = RunOptions(seed=3)
+    state = np.random.get_state()
+    try:
+        assert session._prepare() is None
+        assert np.random.random() == np.random.RandomState(3).random_sample()
+    finally:
+        np.random.set_state(state)
+
+
+def test_a_member_that_fails_says_so_and_where_its_part_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    session = session_of(None)
+    monkeypatch.setattr(session, "end", lambda quiet: quiet)
+    monkeypatch.setattr(session, "print", said.extend)
+    member = object.__new__(Member)
+    member.session, member.record, member.place = session, "run.json", (1, 2)
+    assert member.end(1) is True
+    assert said == ["process 1 of 2 failed; its part of the record is run.json"]
 
 
 def test_the_record_is_written_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:

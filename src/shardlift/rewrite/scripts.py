@@ -123,7 +123,7 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
         *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
     ]
     for node in nodes:
-        text = ast.unparse(node.func if isinstance(node, ast.Call) else node.value)
+        text = "".join(file.text(node.func if isinstance(node, ast.Call) else node.value).split())
         if _FLAGS.search(text):
             return True
         is_later = limit is not None and node.lineno >= limit

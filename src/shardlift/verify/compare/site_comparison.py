@@ -211,7 +211,10 @@ class SiteComparison:
         return bad
 
     def _pair_outputs(self, before: int, after: int) -> LeafPairs:
-        """Pair the outputs of all calls that have these forms; equal are those that always are."""
+        """Pair the outputs of all calls that have these forms.
+
+        Equal are those that always are, then those that once are: a mistake may show late.
+        """
         if (before, after) not in self._output_pairs:
             digests = [
                 (left.outputs.digests, right.outputs.digests)
@@ -220,11 +223,14 @@ class SiteComparison:
                 if right.outputs is not None and right.outputs.forms == after
             ]
 
-            def same(i: int, j: int) -> bool:
+            def always(i: int, j: int) -> bool:
                 return all(same_digest(old[i], new[j]) for old, new in digests)
 
+            def once(i: int, j: int) -> bool:
+                return any(same_digest(old[i], new[j]) for old, new in digests)
+
             forms = self.sites[0].forms[before], self.sites[1].forms[after]
-            self._output_pairs[before, after] = pair_leaves(*forms, same)
+            self._output_pairs[before, after] = pair_leaves(*forms, (always, once))
         return self._output_pairs[before, after]
 
     def _compare_leaf(

@@ -122,6 +122,8 @@ def test_rows_are_kept_and_shown(
     assert "1 of 1: owner/proj: 1 sites" in capsys.readouterr().err
     main([str(project), "--out", str(out), "--jobs", "1"])
     assert "of 1" not in capsys.readouterr().err  # it is there
+    main([str(project), "--out", str(out), "--jobs", "1", "--execute"])
+    assert "of 1" in capsys.readouterr().err  # what is asked for was not in its row
     rows = json.loads((out / "rows.json").read_text())
     rows["owner/proj"] |= {"sites": 9, "programs": []}
     (out / "rows.json").write_text(json.dumps(rows))

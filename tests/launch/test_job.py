@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.launch import STUCK_STATUS, Outcome, Program, StuckJob, WhenStuck, launch
+from shardlift.launch import STUCK_STATUS, Job, Outcome, Program, StuckJob, WhenStuck
 
 WHO = """
 import json, os, signal, sys, time
@@ -25,7 +25,7 @@ def run(
     script = folder / "program.py"
     script.write_text(WHO + textwrap.dedent(source))
     lines: list[tuple[int, str, str]] = []
-    outcome = launch(
+    outcome = Job(
         Program(str(script), args),
         processes=processes,
         devices=8,
@@ -33,7 +33,7 @@ def run(
         environ={**os.environ, "NPROC": "1", "PJRT_NPROC": "3"},
         when_stuck=when_stuck,
         grace=0.5,
-    )
+    ).run()
     return outcome, sorted(lines)
 
 

@@ -32,6 +32,8 @@ def _project(*texts: str, settings: Settings = Settings()) -> Project:
         "import jax\nload(shard=jax.host_id())",
         "from jax.lib import xla_bridge\nn = xla_bridge.process_count()",
         "import jax\nif jax.process_count() > 1:\n    x = stitch(x)",
+        "import jax\nassert batch % jax.process_count() == 0",
+        "import jax\nif batch % jax.process_count():\n    raise ValueError",
     ],
 )
 def test_a_program_of_many_processes(text: str) -> None:
@@ -119,7 +121,7 @@ def test_helpers_that_migrate_wrote_do_not_count() -> None:
     assert asking
     for helper in asking:
         project = _project(f"import jax\n{helper.source}")
-        assert not project.has_many_processes("m0.py"), helper.name
+        assert project.process_evidence("m0.py") is None, helper.name
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def taped(
     tapped: int = TAPPED,
 ) -> CapturedRun:
     """Run a program with its calls on tape; what it raises is passed over."""
-    options = TapeOptions(keep, keep, tapped)
+    options = TapeOptions(keep, tapped)
     tape = Tape(options, ReferenceRun(reference.capture, reference.arrays) if reference else None)
     recorder = Recorder(facts=False, tape=tape)
     with shardlift.legacy(patch=patch, recorder=recorder):
@@ -103,7 +103,7 @@ def by_hand(
     kind: SiteKind = SiteKind.PMAP,
 ) -> CapturedRun:
     """A capture of sites and the outputs of their calls, by path."""
-    tape = Tape(TapeOptions(keep, keep))
+    tape = Tape(TapeOptions(keep))
     recorder = Recorder(facts=False, tape=tape)
     for line, (name, outputs) in enumerate(calls.items()):
         site = recorder._site(SiteKey("by_hand.py", line + 1, name), kind)

@@ -360,7 +360,7 @@ def test_values_beyond_the_bytes_that_are_kept():
 @pytest.mark.parametrize("form", [in_pmap, in_shard_map, in_global])
 def test_facts_and_values_in_one_capture(form, tmp_path):
     """As `shardlift run --record --record-inputs` writes it."""
-    recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20, 2**20)))
+    recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20)))
     with shardlift.legacy(patch=form is in_pmap, recorder=recorder):
         form(sgd)()
     path = tmp_path / "run.json"

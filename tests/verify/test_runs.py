@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from shardlift.capture.parts import part_path
 from shardlift.capture.schema import Process
 from shardlift.facts import Capture, write
 from shardlift.launch import Program
+from shardlift.launch.session import RunOptions
 from shardlift.verify import child_environment, runs
 from shardlift.verify.child_environment import DETERMINISTIC, environment
 from shardlift.verify.compare.array_distance import Tolerance
@@ -126,6 +128,17 @@ def test_a_program_without_a_call_has_nothing_to_compare(tmp_path, monkeypatch):
         monkeypatch.setattr(runs, "run_program", lambda *_, s=status: (s, ProgramOutput(), "why"))
         with pytest.raises(CannotRunError, match=f"{how} without a recorded call of JAX\nwhy"):
             record(source, ComparisonOptions(Tolerance()), str(tmp_path / "x.json"), print)
+
+
+def test_a_program_that_fails_is_shown_with_its_own_frames_alone(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("def f():\n    raise ValueError('no')\nf()\n")
+    settings = ComparisonOptions(Tolerance())
+    source = parse_target(str(path))
+    status, _, end = runs.run_program(source, RunOptions(quiet=True), settings, os.environ)
+    places = [line.strip() for line in end.splitlines() if line.startswith("  File")]
+    assert status == 1
+    assert places == [f'File "{path}", line 3, in <module>', f'File "{path}", line 2, in f']
 
 
 def test_jobs_of_different_sizes_cannot_be_compared():

@@ -79,14 +79,14 @@ def check_file(
     content: bytes,
     options: RuleSelection,
     exports: frozenset[Export] = frozenset(),
-    parse_always: bool = False,
+    may_be_mapped: bool = False,
     rewriter_of: RewriterOf = lambda *_: Rewriter.HAND,
 ) -> FileReport:
-    """Check one file. If it may import one of the exports, it is parsed in any case."""
+    """Check one file. If it may import a pmapped function, the word pmap need not be in it."""
     selected = options.codes(path, project.settings.target)
-    codes = active_codes(content, selected, path.endswith(".ipynb"))
-    if parse_always or any(_may_import(content, *export) for export in exports):
-        codes = selected
+    imports = may_be_mapped or any(_may_import(content, *export) for export in exports)
+    text = content + b"\npmap" if imports else content
+    codes = active_codes(text, selected, path.endswith(".ipynb"))
     if not codes and not any(word.encode() in content for word in ("shard_map", *HELPERS)):
         return FileReport(path)
     fresh = project.fresh()

@@ -28,6 +28,7 @@ from shardlift.source.imports import (
 from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import ALL, Removed, can_call, is_gone, sentence
+from shardlift.source.scopes import position
 from shardlift.source.settings import Settings
 from shardlift.source.statements import delete, is_only_statement
 from shardlift.source.values import External
@@ -344,12 +345,12 @@ def _is_local(file: File, node: ast.AST, name: str) -> bool:
 
 
 def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
-    last = {name.rpartition(".")[2] for name in by_name}
-    for node in file.index.nodes(ast.Attribute):
-        if node.attr in last and isinstance(node.ctx, ast.Load):
-            row = by_name.get(file.name(node) or "")
-            if row is not None and _root_is_name(node) and not _leads_on(file, node, by_name):
-                yield node, row
+    known = file.index.attributes
+    last = {name.rpartition(".")[2] for name in by_name} & known.keys()
+    for node in sorted((node for name in last for node in known[name]), key=position):
+        row = by_name.get(file.name(node) or "")
+        if row is not None and _root_is_name(node) and not _leads_on(file, node, by_name):
+            yield node, row
 
 
 def _leads_on(file: File, node: ast.Attribute, by_name: dict[str, Removed]) -> bool:

@@ -1,4 +1,4 @@
-"""`[tool.shardlift]` in pyproject.toml, and the JAX that a project's own metadata allows."""
+"""A project: `[tool.shardlift]`, the JAX that its own metadata allows, and its files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shardlift.cli.files import IgnoreRules
-from shardlift.cli.input_files import read_bytes, reason
+from shardlift.cli.files import IgnoreRules, Passed, find_files, read_bytes, reason
+from shardlift.cli.stop import stop
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
@@ -192,3 +192,32 @@ def _text(path: Path) -> str:
         return read_bytes(str(path)).decode(errors="replace")
     except OSError:
         return ""
+
+
+@dataclass(frozen=True)
+class ProjectFiles:
+    """What a command looks at."""
+
+    config: Config
+    settings: Settings
+    files: list[str]
+    passed: Passed
+
+
+def open_project(
+    paths: tuple[str, ...], target: str | None = None, exclude: Sequence[str] = ()
+) -> ProjectFiles:
+    """The configuration and the files; stops the command if there are none, or it is wrong."""
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        stop(f"no such file or folder: {', '.join(missing)}")
+    try:
+        config = find_config(Path(paths[0]))
+        settings = config.settings(target)
+    except (ConfigError, ValueError) as error:
+        stop(str(error))
+    passed = Passed()
+    files = list(find_files(paths, passed, excluded=config.excluded(exclude)))
+    if not files and not passed.failed:
+        stop(f"no .py or .ipynb file under {', '.join(paths)}")
+    return ProjectFiles(config, settings, files, passed)

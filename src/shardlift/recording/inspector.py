@@ -15,7 +15,6 @@ from typing import Any
 import jax
 
 from shardlift.capture.schema import Move, MovedBy, Process, Untried, WholeBatchTrial
-from shardlift.recording import whole_batch_trial
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import Fault, ObservedFunction
 from shardlift.recording.mapped_calls import PmapCall
@@ -69,6 +68,8 @@ class Inspector:
 
     def _hold(self, record: SiteRecord, mapped: ObservedFunction, look: PmapCall) -> None:
         """Keep the arguments for a trial on the whole batch, until one has shown something."""
+        from shardlift.recording import whole_batch_trial
+
         trial = record.whole_batch
         is_due = trial is None or trial.untried is Untried.EQUAL_ROWS
         if not is_due or not mapped.traceable:
@@ -167,13 +168,13 @@ class Inspector:
 
     def _try(self, record: SiteRecord, look: PmapCall, fitted: list[Any] | None) -> None:
         """Run a step once on the whole batch; an error of it is noted."""
+        from shardlift.recording import whole_batch_trial
+
         assert look.held is not None
+        slowest = max((program.seconds for program in record.compiles), default=0.0)
         with _apart_from_the_program():
             try:
-                if (
-                    max((one.seconds for one in record.compiles), default=0.0)
-                    > whole_batch_trial.SLOWEST
-                ):
+                if slowest > whole_batch_trial.SLOWEST:
                     raise whole_batch_trial.UntriedError(Untried.TOO_SLOW)
                 traced = look.traced(fitted)
                 if traced is not None:

@@ -37,7 +37,8 @@ class HeldCall(NamedTuple):
     """The arguments of a call, kept until after it: the call may free those that it is given."""
 
     leaves: list[Any]  # one row of an argument that is equal on all devices, else all rows
-    joined: frozenset[int | None]  # positions of the arguments whose rows differ
+    joined: list[bool]  # of each leaf: whether it is all rows
+    positions: tuple[int, ...]  # of the arguments whose rows differ
 
 
 Rows = list[tuple[str, Any, Axis]]  # path, leaf and device axis
@@ -61,10 +62,6 @@ class MappedCall:
     def structure(self) -> tuple[Any, dict[Any, Any]]:
         """The tree of the arguments that are not static, and those that are."""
         raise NotImplementedError
-
-    def devices(self) -> Iterable[jax.Device]:
-        """The devices of all processes; arrays may only name the devices of this one."""
-        return ()
 
     def rows_of(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""
@@ -93,10 +90,6 @@ class PmapCall(MappedCall):
     def structure(self) -> tuple[Any, dict[Any, Any]]:
         """The tree of the arguments that are not static, and those that are."""
         return self.call.tree, {k: self.call.args[k] for k in self.site.options.static}
-
-    def devices(self) -> Iterable[jax.Device]:
-        """The devices of all processes."""
-        return tuple(self.plan.mesh.devices.flat)
 
     def rows_of(self, out: Any) -> Rows:
         """Path, leaf and axis of every output."""

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 
 from shardlift import _compat
 from shardlift.arrays.replicas import host_bits, unreplicate
 from shardlift.capture.schema import ArrayRole, ResultUse, Untried, WholeBatchTrial
-from shardlift.mapping.axes import Axis, shape_of
+from shardlift.mapping.axes import shape_of
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import HeldCall, PmapCall, nbytes
+from shardlift.recording.tape import taps
+from shardlift.recording.tape.result_uses import CALLBACKS
 
 LARGEST = 2**30  # bytes of arguments; what is the same on all devices counts once
 SLOWEST = 10.0  # seconds that the program took to compile: two more of that size are compiled
@@ -46,54 +47,54 @@ class UntriedError(Exception):
 
 
 def hold(look: PmapCall) -> HeldCall:
-    """The arguments for a trial of this call. Raises UntriedError."""
+    """The arguments for a trial of this call, which may free them. Raises UntriedError."""
     if jax.process_count() > 1:
         raise UntriedError(Untried.MANY_PROCESSES)
     if look.size < 2:
         raise UntriedError(Untried.ONE_DEVICE)
-    same = [axis is None or _is_same(look, path) for path, _, axis in look.rows]
-    owners = look.owners()
-    joined = {owner for owner, equal in zip(owners, same, strict=True) if not equal}
-    if not joined:
+    owners, mapped = look.owners(), [axis is not None for _, _, axis in look.rows]
+    apart = {
+        owner
+        for owner, (path, _, axis) in zip(owners, look.rows, strict=True)
+        if axis is not None and not _is_same(look, path)
+    }
+    if not apart:
         raise UntriedError(Untried.EQUAL_ROWS)
-    size = sum(
-        nbytes(leaf) // (1 if owner in joined or axis is None else look.size)
-        for (_, leaf, axis), owner in zip(look.rows, owners, strict=True)
-    )
+    joined = [is_mapped and k in apart for k, is_mapped in zip(owners, mapped, strict=True)]
+    copies = [look.size if m and not rows else 1 for m, rows in zip(mapped, joined, strict=True)]
+    size = sum(nbytes(leaf) // n for leaf, n in zip(look.leaves, copies, strict=True))
     if size > LARGEST:
         raise UntriedError(Untried.TOO_LARGE)
-    held = [
-        leaf if axis is None else _rows(leaf, axis) if owner in joined else _row(leaf, axis)
-        for (_, leaf, axis), owner in zip(look.rows, owners, strict=True)
-    ]
+    leaves = []
     donated = look.site.donated(look.call)
-    kept = [_copied(leaf) if gone else leaf for leaf, gone in zip(held, donated, strict=True)]
-    return HeldCall(kept, frozenset(joined))
+    for (_, leaf, axis), rows, gone in zip(look.rows, joined, donated, strict=True):
+        kept = leaf if axis is None else _moved(leaf, axis, 0)
+        if rows:
+            _check_rows(kept)
+        elif axis is not None:
+            kept = unreplicate(kept)
+        leaves.append(_copied(kept) if gone else kept)
+    return HeldCall(leaves, joined, tuple(sorted(k for k in apart if k is not None)))
 
 
 def _is_same(look: PmapCall, path: str) -> bool:
-    compared = look.compared.get(path)
-    if compared is None:
+    if path not in look.compared:
         raise UntriedError(Untried.TOO_LARGE)  # to be compared in time
-    return compared.equal
-
-
-def _row(leaf: Any, axis: int) -> Any:
-    return unreplicate(_moved(leaf, axis, 0))
+    return look.compared[path].equal
 
 
 def _moved(leaf: Any, source: int, target: int) -> Any:
     return leaf if source == target else jnp.moveaxis(leaf, source, target)
 
 
-def _rows(leaf: Any, axis: int) -> Any:
-    """An array of rows; a device has at least one of its own, or it has none to be joined."""
+def _check_rows(leaf: Any) -> None:
+    """Raise UntriedError unless each device has rows of its own that can be joined."""
     shape = shape_of(leaf)
     is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    is_raw_key = leaf.dtype == np.uint32 and len(shape) == 2 and shape[1 - axis] in (2, 4)
-    if is_key or is_raw_key or len(shape) < 2:
-        raise UntriedError(Untried.RANDOM_KEYS if is_key or is_raw_key else Untried.NO_ROWS)
-    return _moved(leaf, axis, 0)
+    if is_key or (leaf.dtype == np.uint32 and len(shape) == 2 and shape[1] in (2, 4)):
+        raise UntriedError(Untried.RANDOM_KEYS)
+    if len(shape) < 2:
+        raise UntriedError(Untried.NO_ROWS)
 
 
 def _copied(leaf: Any) -> Any:
@@ -110,39 +111,25 @@ def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTr
     """
     _check(traced.jaxpr, look.label)
     with _as_it_was(), jax.transfer_guard("allow"):
-        pairs = [*_pairs(look, traced, _placed(look, held))]
-        largest: dict[str, float] = {}
-        for pair in pairs:
-            largest[pair.group] = max(largest.get(pair.group, 0.0), pair.largest)
-        judged = [(*pair.judge(largest[pair.group]), pair.at) for pair in pairs]
-        difference, bound, at = max(judged, key=lambda one: one[0] / one[1])
+        places = [look.plan.sharding(0 if rows else None) for rows in held.joined]
+        held = held._replace(leaves=[*map(jax.device_put, held.leaves, places)])
+        pairs = [*_pairs(look, traced, held)]
+    largest: dict[str, float] = {}
+    for pair in pairs:
+        largest[pair.group] = max(largest.get(pair.group, 0.0), pair.largest)
+    judged = [(pair.distance(largest[pair.group]), pair) for pair in pairs]
+    difference, worst = max(judged, key=lambda one: one[0] / one[1].bound)
     return WholeBatchTrial(
-        joined=tuple(sorted(k for k in held.joined if k is not None)),
+        joined=held.positions,
         difference=difference,
-        bound=bound,
-        at=at,
+        bound=worst.bound,
+        at=worst.at,
         arrays=len(pairs),
     )
 
 
-def _placed(look: PmapCall, held: HeldCall) -> HeldCall:
-    """The arguments on the devices of the call: rows on each, or one copy on each."""
-    sharded = [
-        jax.device_put(leaf, look.plan.sharding(0 if _is_joined(held, owner, axis) else None))
-        for leaf, owner, axis in zip(held.leaves, look.owners(), look.call.axes, strict=True)
-    ]
-    return held._replace(leaves=sharded)
-
-
-def _is_joined(held: HeldCall, owner: int | None, axis: Axis) -> bool:
-    return axis is not None and owner in held.joined
-
-
 def _check(closed: Any, label: str) -> None:
     """Raise UntriedError unless the program is pure, and all that it exchanges is reduced."""
-    from shardlift.recording.tape import taps
-    from shardlift.recording.tape.result_uses import CALLBACKS
-
     exchanged = [e for e in _compat.equations(closed.jaxpr) if e.primitive.name in COLLECTIVES]
     if not exchanged:
         raise UntriedError(Untried.NO_COLLECTIVE)
@@ -150,11 +137,8 @@ def _check(closed: Any, label: str) -> None:
         name, groups = eqn.primitive.name, eqn.params.get("axis_index_groups")
         if name not in _IDENTITIES or groups or _compat.collective_axes(eqn) != (label,):
             raise UntriedError(Untried.COLLECTIVE)
-    if (
-        closed.effects
-        or taps.loud_effects(closed.jaxpr)
-        or taps.has(closed.jaxpr, frozenset(CALLBACKS))
-    ):
+    callbacks = taps.loud_effects(closed.jaxpr) or taps.has(closed.jaxpr, frozenset(CALLBACKS))
+    if closed.effects or callbacks:
         raise UntriedError(Untried.SIDE_EFFECTS)
 
 
@@ -178,26 +162,29 @@ class _Pair(NamedTuple):
     whole: Any
 
     @property
+    def bound(self) -> float:
+        """The difference that is allowed, relative to the largest number."""
+        dtype, describe = self.devices.dtype, cast("Any", jnp.finfo)
+        is_exact = not jnp.issubdtype(dtype, jnp.inexact)
+        return _RTOL if is_exact else max(_RTOL, _ULPS * float(describe(dtype).eps))
+
+    @property
     def largest(self) -> float:
         """The largest number of it."""
         finite = [np.abs(x[np.isfinite(x)]) for x in map(_numbers, (self.devices, self.whole))]
         return float(max((x.max() for x in finite if x.size), default=0.0))
 
-    def judge(self, largest: float) -> tuple[float, float]:
-        """The difference, relative to the largest number of the group, and what is allowed."""
-        bound = max(_RTOL, _ULPS * _precision(self.devices.dtype))
+    def distance(self, largest: float) -> float:
+        """The difference, relative to the largest number, or to a part of that of the group."""
         devices, whole = _numbers(self.devices), _numbers(self.whole)
         if devices.shape != whole.shape:
-            return MOST_DIFFERENT, bound
+            return MOST_DIFFERENT
         same = (devices == whole) | (np.isnan(devices) & np.isnan(whole))
-        if same.all():
-            return 0.0, bound
+        error = np.abs(devices - whole)[~same].max(initial=0.0)
         is_exact = not jnp.issubdtype(self.devices.dtype, jnp.inexact)
-        error = np.abs(devices - whole)[~same].max()
-        if is_exact or not np.isfinite(error):
-            return MOST_DIFFERENT, bound
-        scale = max(self.largest, _CANCELLED * largest)
-        return float(error / scale), bound
+        if error and (is_exact or not np.isfinite(error)):
+            return MOST_DIFFERENT
+        return float(error / max(self.largest, _CANCELLED * largest)) if error else 0.0
 
 
 def _numbers(array: Any) -> np.ndarray[Any, Any]:
@@ -205,12 +192,7 @@ def _numbers(array: Any) -> np.ndarray[Any, Any]:
     return np.asarray(array, np.complex128 if is_complex else np.float64)
 
 
-def _precision(dtype: Any) -> float:
-    describe: Any = ml_dtypes.finfo
-    return float(describe(dtype).eps) if jnp.issubdtype(dtype, jnp.inexact) else 0.0
-
-
-def _pairs(look: PmapCall, traced: Any, held: HeldCall) -> Iterable[_Pair]:
+def _pairs(look: PmapCall, traced: Any, held: HeldCall) -> Iterator[_Pair]:
     """What the devices exchange and return, each beside the same of the whole batch."""
     returned, exchanged = _on_devices(look, traced, held)
     outputs, results = _on_whole_batch(look, held)
@@ -237,42 +219,37 @@ def _joined_if_apart(rows: Any, axis: int, whole: Any) -> Any:
 
 def _on_devices(look: PmapCall, traced: Any, held: HeldCall) -> tuple[Any, dict[Any, Any]]:
     """What the program returns, with paths and axes, and what is exchanged in it, with rows."""
-    from shardlift.recording.tape.taps import Walk
+    closed = traced.jaxpr
 
-    closed, walk = traced.jaxpr, Walk()
-    size, owners = look.size, look.owners()
-
-    def run(leaves: list[Any]) -> Any:
-        walk.about.clear()
+    def run(walk: taps.Walk, leaves: list[Any]) -> Any:
+        given = zip(leaves, held.joined, look.call.axes, strict=True)
         rows = [
-            leaf
-            if axis is None
-            else _moved(leaf if owner in held.joined else _repeated(leaf, size), 0, axis)
-            for leaf, owner, axis in zip(leaves, owners, look.call.axes, strict=True)
+            leaf if axis is None else _moved(leaf if rows else _repeated(leaf, look.size), 0, axis)
+            for leaf, rows, axis in given
         ]
         return walk.inside(closed.jaxpr, closed.consts, rows)
 
-    returned, kept = jax.jit(run)(held.leaves)
-    outputs = look.rows_of(jax.tree.unflatten(jax.tree.structure(traced.out_info), returned))
-    return outputs, _results(walk, kept)
+    returned, exchanged = _run(run, held)
+    outputs = jax.tree.unflatten(jax.tree.structure(traced.out_info), returned)
+    return look.rows_of(outputs), exchanged
+
+
+def _repeated(row: Any, size: int) -> Any:
+    return jnp.broadcast_to(row, (size, *jnp.shape(row)))
 
 
 def _on_whole_batch(look: PmapCall, held: HeldCall) -> tuple[Any, dict[Any, Any]]:
     """What the step returns for the whole batch, over an axis of size 1, and the same results."""
-    from shardlift.recording.tape.taps import Walk
-
-    name, walk = look.site.options.axis_name, Walk()
-    owners = look.owners()
+    name = look.site.options.axis_name
 
     def step(leaves: list[Any]) -> Any:
         args, kwargs = look.rebuild(leaves)
         return look.site.get_fun()(*args, **kwargs)
 
-    def run(leaves: list[Any]) -> Any:
-        walk.about.clear()
+    def run(walk: taps.Walk, leaves: list[Any]) -> Any:
         batch = [
-            _joined(leaf) if _is_joined(held, owner, axis) else leaf
-            for leaf, owner, axis in zip(leaves, owners, look.call.axes, strict=True)
+            leaf.reshape(-1, *leaf.shape[2:]) if rows else leaf
+            for leaf, rows in zip(leaves, held.joined, strict=True)
         ]
         closed = jax.make_jaxpr(step, axis_env=[(name, 1)])(batch)
         return jax.vmap(
@@ -280,25 +257,25 @@ def _on_whole_batch(look: PmapCall, held: HeldCall) -> tuple[Any, dict[Any, Any]
             in_axes=None, out_axes=None, axis_name=name, axis_size=1,
         )(batch)  # fmt: skip
 
+    return _run(run, held)
+
+
+def _run(
+    program: Callable[[taps.Walk, list[Any]], Any], held: HeldCall
+) -> tuple[Any, dict[Any, Any]]:
+    """The outputs of a program, and the results of its collectives with their uses."""
+    walk = taps.Walk()
+
+    def run(leaves: list[Any]) -> Any:
+        walk.about.clear()
+        return program(walk, leaves)
+
     outputs, kept = jax.jit(run)(held.leaves)
-    return outputs, _results(walk, kept)
-
-
-def _repeated(row: Any, size: int) -> Any:
-    return jnp.broadcast_to(row, (size, *jnp.shape(row)))
-
-
-def _joined(rows: Any) -> Any:
-    return rows.reshape(-1, *rows.shape[2:])
-
-
-def _results(walk: Any, kept: Sequence[Any]) -> dict[Any, Any]:
     if walk.unseen:
         raise UntriedError(Untried.COLLECTIVE)
-    pairs = zip(walk.about, kept, strict=True)
-    return {
+    return outputs, {
         about._replace(uses=()): (array, about.uses)
-        for about, array in pairs
+        for about, array in zip(walk.about, kept, strict=True)
         if about.role is ArrayRole.RESULT
     }
 

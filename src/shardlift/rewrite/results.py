@@ -40,6 +40,7 @@ class ProcessChoice:
     line: Evidence | None = None  # None: asked for, or one process as nothing shows several
     asked: bool = False
     kept: bool = False  # sites keep jax.pmap: what is written for them is for one process
+    path: str = ""  # a file that it holds for, if there is another choice for others
 
 
 @dataclass(frozen=True)

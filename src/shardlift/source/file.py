@@ -88,6 +88,19 @@ class File:
         return self.name(node.func) if isinstance(node, ast.Call) else None
 
     @cached_property
+    def library_calls(self) -> dict[str, list[ast.Call]]:
+        """The calls of functions of libraries, by the names of the functions."""
+        calls: dict[str, list[ast.Call]] = {}
+        for call in self.index.nodes(ast.Call):
+            if (name := self.called(call)) is not None:
+                calls.setdefault(name, []).append(call)
+        return calls
+
+    def calls_of(self, *names: str) -> list[ast.Call]:
+        """The calls of some functions of libraries."""
+        return [call for name in names for call in self.library_calls.get(name, ())]
+
+    @cached_property
     def sites(self) -> list[Site]:
         """Every place in this file where a function is pmapped."""
         from shardlift.source.sites import find_sites

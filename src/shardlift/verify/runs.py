@@ -18,7 +18,7 @@ from shardlift._legacy.names import RANDOM_KEYS
 from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
-from shardlift.launch.job import launch
+from shardlift.launch.job import Job
 from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stuck import StuckJob, WhenStuck
@@ -65,9 +65,6 @@ class ComparisonOptions:
     stuck_after: float = STUCK_AFTER  # 0 waits forever
     keep: int = KEEP
     tapped: int = TAPPED
-    replay: bool = True
-    oracle: str = "shardlift.pmap"
-    oracle_after: str = "shardlift.pmap"
     patch_after: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)  # additional variables of AFTER
@@ -204,7 +201,7 @@ def _run_in_many(
         if settings.verbose:
             print(lines[-1], file=sys.stderr)
 
-    done = launch(
+    done = Job(
         source.program,
         processes=settings.processes,
         devices=None,
@@ -212,7 +209,7 @@ def _run_in_many(
         options=options,
         environ=env,
         when_stuck=_end_when_stuck(settings.stuck_after),
-    )
+    ).run()
     if done.interrupted:
         raise KeyboardInterrupt
     if done.stuck:
@@ -395,21 +392,17 @@ def record(
     more = " once more" if reference is not None else ""
     tell(f"running {'after' if after else 'before'}{more}: {source.text}")
     many = settings.processes > 1
-    oracle = settings.oracle_after if after else settings.oracle
     other = before or reference
     # Within a tolerance are values, not digests.
     kept_calls = None if settings.tolerance and other is None else KEPT_CALLS
-    tape = TapeOptions(
-        settings.keep,
-        settings.keep if settings.replay else 0,
-        settings.tapped,
-        kept_calls=kept_calls,
-        replay=after and settings.replay,
-    )
-    patch = (not after or settings.patch_after) and oracle != "jax.pmap"
-    facts = settings.facts and not after
     options = RunOptions(
-        patch, out, quiet=True, facts=facts, tape=tape, seed=SEED, reference=other and other.path
+        patch=settings.patch_after or not after,
+        record=out,
+        quiet=True,
+        facts=settings.facts and not after,
+        tape=TapeOptions(settings.keep, settings.tapped, kept_calls, replay=after),
+        seed=SEED,
+        reference=other and other.path,
     )
     env = environment(settings.devices, os.environ, settings.processes)
     env |= {**(settings.environ if after else {}), **dict(source.environ)}

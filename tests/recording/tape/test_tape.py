@@ -34,7 +34,7 @@ def _site(tape: Tape) -> SiteRecord:
 
 
 def test_an_array_that_is_kept_is_read_once() -> None:
-    tape = Tape(TapeOptions(keep=1000, keep_inputs=1000))
+    tape = Tape(TapeOptions(keep=1000))
     site = _site(tape)
     array = _placed(ROWS, ("a", "b"))
     tape.put(site, 0, Part.OUTPUTS, tape.read(site, 0, Part.OUTPUTS, [("output", array, 0)]))
@@ -47,7 +47,8 @@ def test_an_array_that_is_kept_is_read_once() -> None:
 
 
 def test_values_are_read_in_the_first_calls_while_there_is_room() -> None:
-    tape = Tape(TapeOptions(keep=0, keep_inputs=1000, kept_calls=1))
+    tape = Tape(TapeOptions(keep=1000, kept_calls=1))
+    tape.room[Part.OUTPUTS] = 0
     site, array = _site(tape), _placed(ROWS, ("a", "b"))
     row = [("x", array, 0)]
     assert tape.read(site, 0, Part.INPUTS, row)[0].values is not None

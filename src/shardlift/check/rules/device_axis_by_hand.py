@@ -25,9 +25,8 @@ def visit(file: File) -> Iterator[Match]:
             if made not in seen and reshaped:
                 seen.add(made)
                 yield Match(made, "a reshape adds a device axis for pmap")
-    for call in file.index.nodes(ast.Call):
-        if file.called(call) == "flax.training.common_utils.shard":
-            yield Match(call, "shard() adds a device axis for pmap")
+    for call in file.calls_of("flax.training.common_utils.shard"):
+        yield Match(call, "shard() adds a device axis for pmap")
 
 
 def _is_reshape(file: File, node: ast.expr) -> bool:

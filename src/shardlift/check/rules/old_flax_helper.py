@@ -7,7 +7,6 @@ a newer flax, which JAX 0.11 and later need anyway, they work and are left alone
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -19,10 +18,10 @@ def visit(file: File) -> Iterator[Match]:
     """Every call of such a helper."""
     settings = file.project.settings
     jax, flax = (".".join(map(str, number)) for number in (settings.target, settings.usable_flax))
-    for call in file.index.nodes(ast.Call):
-        name = file.called(call) or ""
+    for name, calls in file.library_calls.items():
         if name.startswith("flax.") and fitness(name, settings) is Fitness.RAISES:
-            yield Match(call, f"{name} of flax {flax} raises with JAX {jax}")
+            for call in calls:
+                yield Match(call, f"{name} of flax {flax} raises with JAX {jax}")
 
 
 RULE = Rule(

@@ -14,13 +14,13 @@ from shardlift.source.statements import delete_setting
 
 def visit(file: File) -> Iterator[Match]:
     """`jax.config.update("option", …)` with such an option."""
-    for call in file.index.nodes(ast.Call):
+    for call in file.calls_of("jax.config.update"):
         if not call.args or not isinstance(call.args[0], ast.Constant):
             continue
         option = call.args[0].value
         if not isinstance(option, str) or option not in OPTIONS or OPTIONS[option] > file.target:
             continue
-        if file.called(call) == "jax.config.update" and not is_guarded(file, call, option):
+        if not is_guarded(file, call, option):
             release = ".".join(map(str, OPTIONS[option]))
             text = f"the option {option} is gone since JAX {release}: it raises"
             yield Match(call.args[0], text, delete_setting(file, call.args[0]))

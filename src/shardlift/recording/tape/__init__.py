@@ -4,7 +4,6 @@
 `options`          what is kept
 `tape`             digests and values of arrays, within bounds
 `reference_run`    inputs of the other program, for calls that are run again
-`votes`            decisions that all processes of a call must take alike
 `taped_calls`      puts the calls of mapped functions on tape
 `host_arrays`      arrays of a call, read by the host
 `taps`             results of the collectives inside a call

@@ -16,8 +16,8 @@ class TapeOptions:
     """What is kept of the calls of a program.
 
     Args:
-      keep: bytes of outputs, and of results of collectives, whose values are kept, in all sites.
-      keep_inputs: the same for inputs.
+      keep: bytes of inputs, of outputs, and of results of collectives, whose values are kept, each
+        in all sites.
       tapped: calls of each program of a site whose collectives are recorded.
       kept_calls: calls of each site whose values are kept; None keeps all. Of the
         other calls, those arrays are kept that differ from the reference.
@@ -25,7 +25,6 @@ class TapeOptions:
     """
 
     keep: int = KEEP
-    keep_inputs: int = KEEP
     tapped: int = TAPPED
     kept_calls: int | None = None
     replay: bool = True

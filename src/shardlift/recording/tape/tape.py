@@ -32,12 +32,7 @@ class Tape:
     ) -> None:
         self.options, self.reference = options or TapeOptions(), reference
         self.children = children
-        keep = self.options.keep
-        self.room = {
-            Part.OUTPUTS: keep,
-            Part.INSIDE: keep,
-            Part.INPUTS: self.options.keep_inputs,
-        }
+        self.room = dict.fromkeys((Part.INPUTS, Part.OUTPUTS, Part.INSIDE), self.options.keep)
         self.arrays: dict[str, array_archive.Bytes] = {}
         # What is kept, by digest and axis: the outputs of a call are often inputs of the next.
         self._kept: dict[tuple[str, int | None], array_archive.Bytes] = {}

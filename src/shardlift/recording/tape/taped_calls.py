@@ -18,7 +18,7 @@ from shardlift.recording.compilations import here, type_name
 from shardlift.recording.hooks import ObservedFunction
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.site_records import SiteRecord
-from shardlift.recording.tape import taps, votes
+from shardlift.recording.tape import taps
 from shardlift.recording.tape.tape import Tape
 
 MOST_PROGRAMS = 32  # of a site whose collectives are recorded
@@ -115,7 +115,7 @@ class TapedCalls:
                     outputs = tape.put(site, number, Part.OUTPUTS, arrays)
                     site.size = max(site.size, call.size, _devices(out))
                     if inputs is not None:
-                        replayed = self._replay(number, call, inputs, out)
+                        replayed = self._replay(number, call, inputs)
         except Exception as error:
             _note_fault(site, "outputs", error)
         sample = Sample(number, False, inputs, outputs, inside, replayed, "", hidden, order)
@@ -188,23 +188,24 @@ class TapedCalls:
         is_known = program.name not in seen and program.plan in self._site.plans
         return seen[program.name] < most and not is_known
 
-    def _replay(self, number: int, call: MappedCall, inputs: Values, out: Any) -> Values | None:
-        """The outputs for the inputs that the other program had in this call."""
+    def _replay(self, number: int, call: MappedCall, inputs: Values) -> Values | None:
+        """The outputs for the inputs that the other program had in this call.
+
+        Not in a job of many processes, which would have to agree on it.
+        """
         tape, site, reference = self._tape, self._site, self._tape.reference
-        if reference is None or not tape.options.replay or not reference.may_replay(site):
+        if reference is None or not tape.options.replay or jax.process_count() > 1:
             return None
-        devices = votes.devices_of(call, out)
-        if not votes.any_process(reference.differs(site, number, inputs), devices):
+        if not reference.may_replay(site, number, inputs):
             return None
         leaves = reference.inputs(site, number, call)
-        ready = leaves is not None and self._may_run_again(call)
-        if not votes.every_process(ready, devices) or leaves is None:
+        if leaves is None or not self._may_run_again(call):
             return None
-        reference.count(site)
+        reference.done[site.index] += 1
         args, kwargs = call.rebuild(leaves)
         rows = call.rows_of(self._mapped(*args, **kwargs))
         arrays = tape.read(site, number, Part.REPLAYED, rows)
-        return tape.put(self._site, number, Part.REPLAYED, arrays)
+        return tape.put(site, number, Part.REPLAYED, arrays)
 
     def _may_run_again(self, call: MappedCall) -> bool:
         """Whether the function does nothing but compute: it may not call back to the host."""

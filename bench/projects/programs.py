@@ -172,4 +172,5 @@ def outcome(done: subprocess.CompletedProcess[str], seconds: float) -> Outcome:
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:
     text = done.stdout if "pytest" in done.args else done.stdout + done.stderr
-    return (text.strip().splitlines() or ["no output"])[-1][:300]
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)  # some settings ask for colours
+    return (plain.strip().splitlines() or ["no output"])[-1][:300]

@@ -110,7 +110,7 @@ def test_a_starter_is_run_timed_and_verified(project: Path, tmp_path: Path) -> N
     assert program.speed == 1.0
     assert program.verified.startswith("1 site: 1 identical")
     text = page([measure(project) | {"programs": [asdict(program)]}])
-    assert "1 are identical in every bit" in text
+    assert "in 1 every site that ran is identical" in text
     assert "1/1/1/1" in text
 
 

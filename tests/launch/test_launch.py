@@ -45,11 +45,6 @@ PLAIN = {
     "exit": "import sys; sys.exit(5)",
     "message": "import sys; sys.exit('sorry')",
     "syntax": "x = = 1",
-    "main is main": "import sys; x = 1; print(sys.modules['__main__'].x)",
-    "exit handler": (
-        "import atexit, sys; y = 2; atexit.register(lambda: print(sys.modules['__main__'].y))"
-    ),
-    "pickle": "import pickle\nclass A: pass\nprint(pickle.loads(pickle.dumps(A())).__module__)",
     "encoding": "# -*- coding: latin-1 -*-\nprint('gr\\xfc\\xdfe'.upper())",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
@@ -28,7 +29,6 @@ from shardlift.rewrite.scripts import (
     is_guard,
     is_mapped_again,
     may_touch_devices,
-    runs_once,
 )
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
@@ -113,8 +113,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
     plain = plain_options(options)
-    node = mention.node
-    if is_mapped_again(file, node, options.operand) and not runs_once(file, node):
+    if is_mapped_again(file, mention.node, options.operand):
         raise UnsupportedError(MAPPED_AGAIN)
     calls = find_calls(file, mention)
     if any(call.keywords for _, call in calls):
@@ -240,12 +239,15 @@ def trains(options: Options, node: ast.AST) -> bool:
 
 def _is_small(file: File) -> bool:
     """Whether few sites of a project may be rewritten, those that share the helper included."""
-    count = 0
-    for other in file.project.files_with("pmap"):
-        count += 0 if other.many_processes else len(other.mentions)
-        if count > FEW_SITES:
-            return False
-    return not any(True for _ in file.project.files_with(HELPER))
+    memo = file.project.memo
+    if _is_small not in memo:  # every file with a site asks
+        fresh = file.project.fresh()
+        files = (other for other in fresh.files_with("pmap") if not other.many_processes)
+        counts = accumulate(len(other.mentions) for other in files)
+        is_few = all(count <= FEW_SITES for count in counts)
+        memo[_is_small] = is_few and not any(True for _ in fresh.files_with(HELPER))
+        fresh.close()
+    return bool(memo[_is_small])
 
 
 def _is_script(file: File) -> bool:

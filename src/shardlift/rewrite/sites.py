@@ -30,10 +30,10 @@ from shardlift.rewrite.options import (
     Options,
     PlainOptions,
     UnsupportedError,
+    decorating,
     plain_options,
-    read_options,
 )
-from shardlift.rewrite.scripts import is_mapped_again, runs_once
+from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
@@ -106,9 +106,7 @@ def _rename(file: File, mention: Mention, options: Options) -> Match:
     try:
         plain = plain_options(options)
         _check_helper(options, plain)
-        if is_mapped_again(file, mention.node, options.operand) and not runs_once(
-            file, mention.node
-        ):
+        if is_mapped_again(file, mention.node, options.operand):
             raise UnsupportedError(MAPPED_AGAIN)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=Kind.SITE)
@@ -221,7 +219,7 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
         return levels, list(inside)
     if mention.use is Use.DECORATOR:
         stack = _stack(file, mention.node)
-        levels = [_decorating(file, decorator) for decorator in stack]
+        levels = [decorating(file, decorator) for decorator in stack]
         return levels, [node for decorator in stack for node in ast.walk(decorator)]
     raise UnsupportedError(
         "jax.pmap is passed on as a value: look at what it maps, and map that by jax.shard_map"
@@ -324,12 +322,6 @@ def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
     if operand is None or not isinstance(node, ast.Call):
         return has_comment(file.text(node))
     return any(has_comment(gap) for gap in _gaps(file, node, operand))
-
-
-def _decorating(file: File, decorator: ast.expr) -> Options:
-    if isinstance(decorator, ast.Call):
-        return read_options(file, decorator, skip=1)
-    return Options(file, None, {})
 
 
 def _stack(file: File, node: ast.expr) -> list[ast.expr]:

@@ -90,10 +90,21 @@ def test_what_is_worth_parsing_for_evidence(text: str, expected: bool) -> None:
     assert may_be_evidence(text) is expected
 
 
-def test_programs_that_share_no_file_are_decided_alone() -> None:
-    texts = ("import jax\njax.distributed.initialize()\nimport m2", "import m3", "", "")
-    project = _project(*texts)
-    assert [project.has_many_processes(f"m{k}.py") for k in range(4)] == [True, False, True, False]
+def test_what_shows_many_processes_counts_for_its_package() -> None:
+    """One of its modules may get the others by their names; a script elsewhere is another one."""
+    many, plain = "import jax\njax.distributed.initialize()", "import jax"
+    texts = {
+        "lib/__init__.py": "",
+        "lib/run.py": many,
+        "lib/plugins/__init__.py": "",
+        "lib/plugins/one.py": plain,
+        "lib/plugins/two.py": "import jax\nassert jax.process_count() == 1",
+        "scripts/other.py": plain,
+        "scripts/shared.py": "import lib.run",
+    }
+    project = Project.of(*(Source(path, text) for path, text in texts.items()))
+    shown = {path for path in texts if project.has_many_processes(path)}
+    assert shown == texts.keys() - {"lib/plugins/two.py", "scripts/other.py"}
 
 
 def test_a_notebook_is_one_process_unless_it_joins_a_job() -> None:

@@ -98,7 +98,7 @@ def check(
     target = project.settings.target
     try:
         options = _options(project.config, select, ignore)
-        codes = options.codes("", target)
+        codes = options.codes("", project.settings)
         known = None if no_baseline else find_baseline(project.config, codes, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
@@ -113,7 +113,6 @@ def check(
         skipped=tuple(project.passed.skipped),
         paths=asked,
         installed=_installed_jax(),
-        is_asked=target_jax is not None,
     )
     if known:
         hidden = sum(len(file.findings) for file in found) - len(report.findings)

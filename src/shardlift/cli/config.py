@@ -1,4 +1,4 @@
-"""A project: `[tool.shardlift]`, the JAX that its own metadata allows, and its files."""
+"""A project: `[tool.shardlift]`, the JAX that its own metadata asks for, and its files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardlift.cli.files import IgnoreRules, Passed, find_files, read_bytes, rea
 from shardlift.cli.stop import stop
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
+from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
@@ -32,8 +32,7 @@ class Config:
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target: Version | None = None
-    allowed: Version | None = None  # by its requirements
-    flax: Version | None = None
+    flax: Version | None = None  # the newest that its requirements allow
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
@@ -46,7 +45,7 @@ class Config:
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
-        return Settings(asked or self.allowed or NEWEST, self.flax or NEWEST_FLAX)
+        return Settings(asked or NEWEST, self.flax or NEWEST_FLAX)
 
 
 def find_config(start: Path) -> Config:
@@ -68,9 +67,7 @@ def find_config(start: Path) -> Config:
 
 
 def _with_pins(config: Config, pins: list[Pin]) -> Config:
-    lines = [pin.text for pin in pins]
-    allowed, flax = newest_allowed(lines), newest_allowed(lines, "flax")
-    return replace(config, allowed=allowed, flax=flax, pins=tuple(pins))
+    return replace(config, flax=newest_flax([pin.text for pin in pins]), pins=tuple(pins))
 
 
 def read_config(path: Path) -> Config:

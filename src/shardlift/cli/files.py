@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shardlift.cli.git import index
 from shardlift.cli.ignore import IgnorePattern, decide, parse_patterns
 from shardlift.cli.stop import stop
 
@@ -75,29 +76,38 @@ def _inside(
     suffixes: tuple[str, ...],
     excluded: Sequence[IgnoreRules],
 ) -> list[tuple[str, list[IgnoreRules] | None]]:
-    """The wanted files and folders of a folder, in order; folders with their ignore rules."""
+    """The wanted files and folders of a folder, in order; folders with their ignore rules.
+
+    As in git, a .gitignore does not count for files that are tracked.
+    """
     has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
     rules = [*outer, IgnoreRules(Path(folder))] if has_rules else outer
     try:
         with os.scandir(folder) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
+            found = (entry for entry in listed if _may_be_code(entry, suffixes))
+            entries = sorted(found, key=lambda entry: entry.name)
     except OSError as error:
         passed.failed.append((os.path.normpath(folder), reason(error)))
         return []
     wanted: list[tuple[str, list[IgnoreRules] | None]] = []
+    ignored = [entry.name for entry in entries if _is_ignored(rules, entry)]
+    tracked = index(folder, ignored) if ignored else None
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(suffixes)):
-            continue
         # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
         is_file = not is_folder and os.path.isfile(entry.path)
-        path = Path(entry.path)
-        ignored = any(_is_ignored(given, path, is_folder) for given in (excluded, rules))
-        if entry.name in _NEVER or ignored or not (is_folder or is_file):
+        is_left_out = entry.name in ignored and entry.name not in (tracked or ())
+        is_left_out |= entry.name in _NEVER or _is_ignored(excluded, entry)
+        if is_left_out or not (is_folder or is_file):
             passed.skipped.append(os.path.normpath(entry.path))
         else:
             wanted.append((entry.path, rules if is_folder else None))
     return wanted
+
+
+def _may_be_code(entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> bool:
+    is_folder = entry.is_dir(follow_symlinks=False)
+    return entry.name not in _NOT_CODE and (is_folder or entry.name.endswith(suffixes))
 
 
 def _parents_in_repository(root: Path) -> list[Path]:
@@ -111,8 +121,9 @@ def _parents_in_repository(root: Path) -> list[Path]:
     return []
 
 
-def _is_ignored(rules: Sequence[IgnoreRules], path: Path, is_folder: bool) -> bool:
+def _is_ignored(rules: Sequence[IgnoreRules], entry: os.DirEntry[str]) -> bool:
     """The innermost .gitignore with a pattern that matches decides."""
+    path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
     decisions = (rule.decide(path, is_folder) for rule in reversed(rules))
     return next((decision for decision in decisions if decision is not None), False)
 

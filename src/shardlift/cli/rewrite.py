@@ -30,8 +30,6 @@ from shardlift.report.numbers import count
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
-from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -121,16 +119,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     contents = transaction.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
 
-    def rewritten(settings: Settings) -> tuple[ProjectMigration, Migration]:
-        project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
-        return project, project.render()
-
-    project, migration = rewritten(settings)
-    is_asked = asked.target_jax is not None or config.target is not None
-    if not is_asked and settings.target < (migration.needed_jax or (0,)):
-        # The requirements are raised: no JAX would have both the new text and the old names.
-        settings = replace(settings, target=NEWEST)
-        project, migration = rewritten(settings)
+    project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
+    migration = project.render()
     verified = None
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
@@ -138,7 +128,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         if options.verify is not None and migration.changed:
             verified = _verify(project, contents, root, options, asked)
             migration = verified.migration
-    raised = raise_requirements(config, settings, migration, contents.read)
+    raised = raise_requirements(config, settings.target, migration, contents.read)
     migration = replace(migration, requirements=raised.files)
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change

@@ -240,10 +240,12 @@ class Flow:
             _STATEMENTS.get(type(statement), Flow._simple)(self, statement)
 
     def _simple(self, node: ast.stmt) -> None:
+        if node not in self._inside:
+            return
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         others = [child for child in ast.iter_child_nodes(node) if child not in targets]
         self._evaluate(*others, *targets)
-        self._bind(*(one for one in self._inside.get(node, ()) if not self._is_walrus(one)))
+        self._bind(*(one for one in self._inside[node] if not self._is_walrus(one)))
 
     def _delete(self, node: ast.Delete) -> None:
         self._evaluate(*node.targets)

@@ -144,23 +144,6 @@ def test_functions_without_outputs(scale: int) -> None:
 # ---- outputs
 
 
-@pytest.mark.parametrize(
-    ("after", "found"),
-    [
-        ('{"acc": x, "loss": 2 * x}', "identical"),
-        ('{"accuracy": x, "loss": 2 * x}', "identical"),
-        ('{"loss": 2 * x, "z_acc": x}', "identical"),
-        ('{"loss": x, "z_acc": 2 * x}', "different"),
-        ('{"loss": x}', "different"),
-        ("(x, 2 * x)", "identical"),
-    ],
-)
-def test_renamed_outputs(after: str, found: str) -> None:
-    old = START + 'def f(x): return {"acc": x, "loss": 2 * x}\njax.pmap(f)(X)'
-    new = START + f"def f(x): return {after}\non_rows(f)(X)"
-    assert one(compared(program(old), program(new))).verdict == found
-
-
 @pytest.mark.parametrize("specs", [("a", "a"), ("b", "b"), (None, None)])
 def test_copies_that_disagree_on_some_devices(specs: tuple[str | None, str]) -> None:
     """Of an array that is split over one axis of the mesh, and copied over the other."""

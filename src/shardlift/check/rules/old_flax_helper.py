@@ -7,6 +7,7 @@ a newer flax, which JAX 0.11 and later need anyway, they work and are left alone
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -31,6 +32,7 @@ RULE = Rule(
     advice="Require flax>=0.12.7, with which it works.",
     reference=f"{GUIDE}#input-data-preparation",
     words=("jax_utils", "common_utils"),
+    pattern=re.compile(rb"replicate|prefetch_to_device|get_metrics"),
     bad=(
         "from flax import jax_utils\nit = jax_utils.prefetch_to_device(it, 2)  # SL302",
         "from flax.jax_utils import replicate\nstate = replicate(state)  # SL302",
@@ -43,6 +45,7 @@ RULE = Rule(
         "it = dataset.prefetch(2)",
     ),
     since=(0, 10),
+    before_flax=(0, 12, 7),
     holds_for=((0, 10, 2), (0, 12, 4)),
     rewritten_as=frozenset({Kind.PLACEMENT}),
 )

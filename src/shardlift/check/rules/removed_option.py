@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -32,7 +33,8 @@ RULE = Rule(
     summary="a configuration option that JAX no longer has",
     advice="Take it out.",
     reference=CHANGELOG,
-    words=tuple(OPTIONS),
+    words=("config",),
+    pattern=re.compile(rf"['\"](?:{'|'.join(OPTIONS)})['\"]".encode()),
     bad=(
         "import jax\njax.config.update('jax_pmap_no_rank_reduction', True)  # SL113",
         "from jax import config\nconfig.update('jax_array', True)  # SL113",

@@ -133,14 +133,13 @@ def _needs(request: PullRequest) -> Iterator[str]:
     number = ".".join(map(str, needed or ()))
     if needed is None:
         yield "The JAX that the project uses today."
-    elif not request.migration.changes_program:
+    elif request.migration.needed_by_program is None:
         yield f"JAX {number} or newer for the tests and notebooks; all other files: as before."
     else:
-        edited = [raised for raised in request.raised.lines if raised not in request.raised.left]
-        yield f"JAX {number} or newer.{' Raised:' if edited else ''}"
+        yield f"JAX {number} or newer.{' Raised:' if request.raised.lines else ''}"
         yield from (
             f"- {code(f'{pin.path}:{pin.line}')}: {code(pin.text)} → {code(new)}"
-            for pin, new in edited
+            for pin, new in request.raised.lines
         )
 
 
@@ -173,8 +172,7 @@ def _verified(request: PullRequest) -> Iterator[str]:
 
 
 def _next(request: PullRequest) -> Iterator[str]:
-    if generated := sorted({code(pin.path) for pin, _ in request.raised.left}):
-        yield f"- Let the tool that wrote {', '.join(generated)} do so again."
+    yield from (f"- {text(reason)}" for reason in request.raised.reasons)
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
     timed = ", and time a step before and after" if request.kinds.keys() - {Kind.NAME} else ""

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.launch import STUCK_STATUS, Failure, Job, Outcome, Program, StuckJob, WhenStuck
 from shardlift.launch import job as job_module
+from shardlift.launch.job import STUCK_STATUS, Failure, Job, Outcome
+from shardlift.launch.program import Program
+from shardlift.launch.stuck import StuckJob, WhenStuck
 
 WHO = """
 import json, os, signal, sys, time

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from shardlift import _compat
-from shardlift.launch import Member
 from shardlift.launch import session as launch_session
+from shardlift.launch.member import Member
 from shardlift.launch.session import RunOptions, RunSession
 from shardlift.recording.tape.options import TapeOptions
 from tests import children

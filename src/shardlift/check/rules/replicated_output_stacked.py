@@ -102,7 +102,8 @@ RULE = Rule(
         "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",
     ),
     good=(
-        "import jax\ng = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\nm = float(jax.device_get(g(x))[0])",
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\n"
+        "y = float(jax.device_get(f(x))[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\ny = f(x)[0]",

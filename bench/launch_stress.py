@@ -35,7 +35,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from shardlift.launch import Outcome, Program, child, job, launch
+from shardlift.launch import Job, Outcome, Program, child, job
 from shardlift.launch.program import virtual_devices
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -231,13 +231,13 @@ def run_job(options: argparse.Namespace, environ: dict[str, str]) -> str:
         program = Program(__file__, ("--train", folder, *same))
         lines: list[str] = []
         with Watcher(Path(folder), options.still, options.stacks) as watcher:
-            outcome: Outcome = launch(
+            outcome: Outcome = Job(
                 program,
                 processes=options.processes,
                 devices=options.devices,
                 emit=lambda process, _, line: lines.append(f"[{process}] {line}"),
                 environ=environ,
-            )
+            ).run()
         if outcome.interrupted and not watcher.hung:
             raise KeyboardInterrupt
     if watcher.hung:

@@ -10,9 +10,7 @@ places; XLA does it too from one release to the next. Therefore:
    random keys, shapes and dtypes are equal everywhere, and so is what is never rounded
    (``operations=0``: small integers, halves, copies).
 3. **A program that decides** (accepts, sorts, cuts off at zero) by a rounded number can go
-   another way on another CPU. It is written without the decision (a smooth activation, no ranks),
-   or it returns how narrow its narrowest decision was, and `assert_decided` wants that wider than
-   rounding can be.
+   another way on another CPU. It is written without the decision (a smooth activation, no ranks).
 4. **What pages show** is compared as text. They print few digits: `tests/docs/test_pages.py`.
 
 To see another CPU: ``XLA_FLAGS=--xla_cpu_max_isa=SSE4_2 pytest tests/legacy/test_programs.py``
@@ -44,12 +42,3 @@ def assert_recorded(now: np.ndarray, recorded: np.ndarray, operations: int, wher
     largest = float(np.abs(recorded).max(initial=0))
     room = tolerance(recorded.dtype, operations) * largest
     np.testing.assert_allclose(now, recorded, rtol=0, atol=room, err_msg=where)
-
-
-def assert_decided(narrowest: np.ndarray, operations: int, scale: float, where: str) -> None:
-    """Fail when a decision was as narrow as rounding: another CPU could decide otherwise.
-
-    ``narrowest`` are distances from the threshold, between numbers as large as ``scale``.
-    """
-    room = tolerance(narrowest.dtype, operations) * scale
-    assert narrowest.min() > room, f"{where}: {narrowest.min()} is not above {room}"

@@ -15,7 +15,7 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import jax
 
@@ -82,32 +82,19 @@ def _fastest_tracing() -> Callable[[], bool]:
 tracing: Callable[[], bool] = _fastest_tracing()
 
 
-class Coordination(Protocol):
-    """The used methods of the client of JAX's coordination service. Times are in milliseconds."""
-
-    def key_value_set(self, key: str, value: str, allow_overwrite: bool = ...) -> None:
-        """Store ``value`` under ``key``."""
-
-    def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
-        """Every key that starts with ``key``, with its value; does not wait."""
-
-    def blocking_key_value_get(self, key: str, timeout_in_ms: int) -> str:
-        """The value under ``key``; waits until there is one."""
-
-    def wait_at_barrier(self, barrier_id: str, timeout_in_ms: int) -> None:
-        """Wait until all processes have called this."""
-
-
-def coordination() -> Coordination | None:
-    """The coordination service of this job; None in a job of one process, or if JAX moved it.
+def coordination() -> Any:
+    """The client of JAX's coordination service; None in a job of one process, or if JAX moved it.
 
     Not public in 0.10.2 nor 0.12.0 (checked 2026-11): ``jax.distributed`` offers only
     ``initialize``, ``is_initialized`` and ``shutdown``. Callers fall back to
     ``jax.experimental.multihost_utils``, which has no timeout and does not say who is missing.
     """
+    return getattr(_distributed_state(), "client", None)
+
+
+def _distributed_state() -> Any:
     try:
-        state = importlib.import_module("jax._src.distributed").global_state
-        return cast("Coordination | None", state.client)
+        return importlib.import_module("jax._src.distributed").global_state
     except (ImportError, AttributeError):
         return None
 
@@ -119,10 +106,10 @@ def place_in_job() -> tuple[int, int] | None:
     0.12.0 (checked 2026-11): ``jax.process_index()`` starts the devices, and so waits for the
     other processes. Callers fall back to it where devices are in use.
     """
+    state = _distributed_state()
     try:
-        state = importlib.import_module("jax._src.distributed").global_state
         return None if state.client is None else (int(state.process_id), int(state.num_processes))
-    except (ImportError, AttributeError):
+    except AttributeError:
         return None
 
 
@@ -412,22 +399,6 @@ def uncommit(array: jax.Array) -> jax.Array:
         return _uncommit_public(array)
 
 
-class ConfigOption(Protocol):
-    """An option that can be added to ``jax.config``."""
-
-    name: str
-
-    @property
-    def value(self) -> Any:
-        """The value, for JAX."""
-
-    def read(self) -> Any:
-        """The value, for the program."""
-
-    def _set(self, value: Any) -> None:
-        """Set another value."""
-
-
 def option_makers() -> dict[str, Callable[..., Any]]:
     """What defines an option of ``jax.config``, by the name that its method had until 0.4.26.
 
@@ -449,11 +420,12 @@ def option_makers() -> dict[str, Callable[..., Any]]:
 def add_option(
     set_attribute: Callable[[Any, str, Any], None],
     set_item: Callable[[Any, Any, Any], None],
-    option: ConfigOption,
+    option: Any,
 ) -> None:
     """Add an option to ``jax.config``: to set, to read and as an absl flag.
 
-    ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` make the changes.
+    ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` make the changes. The
+    option has a name, a value for JAX, and ``read`` and ``_set`` for the program.
     """
     config = jax.config
     set_attribute(type(config), option.name, property(lambda _: option.read()))
@@ -463,7 +435,7 @@ def add_option(
         _add_option_public(config, set_attribute, option)
 
 
-def _add_option_private(config: Any, set_item: Any, option: ConfigOption) -> None:
+def _add_option_private(config: Any, set_item: Any, option: Any) -> None:
     """With its flag (2026-11: 0.10.2, 0.12.0)."""
     holders, flags = config._value_holders, config.meta
     set_item(holders, option.name, option)
@@ -471,7 +443,7 @@ def _add_option_private(config: Any, set_item: Any, option: ConfigOption) -> Non
     set_item(flags, option.name, (type(option.value), [], about))
 
 
-def _add_option_public(config: Any, set_attribute: Any, option: ConfigOption) -> None:
+def _add_option_public(config: Any, set_attribute: Any, option: Any) -> None:
     """Without a flag: by ``jax.config.update`` only."""
     stock = config.update
 

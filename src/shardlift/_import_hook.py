@@ -10,15 +10,21 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["AfterEachImport", "AfterImport"]
+__all__ = ["AfterImport"]
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls ``then(module)`` when the module of this name has been imported, once."""
+    """Calls ``then(module)`` when the module of this name has been imported, once.
 
-    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+    If ``inside``, it does so for every module of that package that is imported from now on.
+    """
+
+    def __init__(
+        self, name: str, then: Callable[[ModuleType], None], *, inside: bool = False
+    ) -> None:
         """Has no effect before ``install``."""
-        self.name, self.then = name, then
+        self.name, self.then, self.inside = name, then, inside
+        self._asked: set[str] = set()
 
     def install(self) -> None:
         """Watch imports from now on."""
@@ -33,35 +39,17 @@ class AfterImport(importlib.abc.MetaPathFinder):
         self, fullname: str, *_: Sequence[str] | ModuleType | None
     ) -> importlib.machinery.ModuleSpec | None:
         """The module's own spec, with a loader that calls ``then`` afterwards."""
-        if fullname != self.name:
+        wanted = fullname.startswith(f"{self.name}.") if self.inside else fullname == self.name
+        if not wanted or fullname in self._asked:
             return None
-        self.remove()
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self.then)
-        return spec
-
-
-class AfterEachImport(AfterImport):
-    """Calls ``then(module)`` for every module of a package that is imported from now on."""
-
-    def __init__(self, package: str, then: Callable[[ModuleType], None]) -> None:
-        """Has no effect before ``install``."""
-        super().__init__(package, then)
-        self._asked: set[str] = set()
-
-    def find_spec(
-        self, fullname: str, *_: Sequence[str] | ModuleType | None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """The module's own spec, with a loader that calls ``then`` afterwards."""
-        if not fullname.startswith(f"{self.name}.") or fullname in self._asked:
-            return None
+        if not self.inside:
+            self.remove()
         self._asked.add(fullname)
         try:
             spec = importlib.util.find_spec(fullname)
         finally:
             self._asked.discard(fullname)
-        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+        if spec is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Loader(spec.loader, self.then)
         return spec
 

@@ -9,11 +9,8 @@ imported. ``--shardlift-devices 8`` gives the tests virtual CPU devices,
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,12 +37,10 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
     options = early_config.known_args_namespace
     if options.shardlift_devices is not None:
         _use_devices(options.shardlift_devices)
+    if options.shardlift_record and getattr(options, "numprocesses", None):
+        raise pytest.UsageError("--shardlift-record records one process: leave out -n")
     record = _record_of_process(options.shardlift_record)
-    worker = os.environ.get("PYTEST_XDIST_WORKER")  # each writes a file of its own
-    chosen = RunOptions(
-        patch=not options.shardlift_no_patch,
-        record=f"{record}.{worker}" if record and worker else record,
-    )
+    chosen = RunOptions(patch=not options.shardlift_no_patch, record=record)
     session = chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True))
     session.keep_writing()
     _sessions.append(session)
@@ -71,14 +66,6 @@ def _record_of_process(record: str | None) -> str | None:
     return part_path(record, place[0]) if record and place else record
 
 
-def pytest_sessionstart(session: Any) -> None:
-    """Remove the records that the workers of an earlier run left."""
-    if _distributes(session.config):
-        for old in _records_of_workers(session.config):
-            with contextlib.suppress(OSError):
-                os.remove(old)
-
-
 @pytest.fixture(scope="session", name="assert_same_as_pmap")
 def _assert_same_as_pmap() -> Any:
     """`shardlift.testing.assert_same_as_pmap`, without an import."""
@@ -88,43 +75,16 @@ def _assert_same_as_pmap() -> Any:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the record: after this, pytest-xdist gives a worker only seconds to end."""
+    """Write the record."""
     for session in _sessions:
         session.end(quiet=True)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
-    """Print what was used."""
-    lines = _lines_of_workers(config) if _distributes(config) else _lines()
-    for line in lines:
-        terminalreporter.write_line(f"shardlift: {line}")
-
-
-def _lines() -> Iterator[str]:
-    for session in _sessions:
-        yield from session.lines()
-
-
-def _lines_of_workers(config: Any) -> Iterator[str]:
-    """The summary of each worker of pytest-xdist; they run other tests, so they are not merged."""
-    from shardlift.capture.files import CaptureError, read
-    from shardlift.report.view import view_of
-
-    for path in _records_of_workers(config):
-        try:
-            yield f"{view_of(read(path), path).headline} (shardlift report {path})"
-        except (OSError, CaptureError) as error:
-            yield f"{path} cannot be read: {error}"
-
-
-def _records_of_workers(config: Any) -> list[str]:
-    record = _record_of_process(config.option.shardlift_record)
-    return sorted(glob.glob(f"{glob.escape(record)}.gw*")) if record else []
-
-
-def _distributes(config: Any) -> bool:
-    """Whether this process only distributes the tests to workers."""
-    return bool(config.pluginmanager.hasplugin("dsession"))
+    """Print what was used, unless the tests ran in workers of pytest-xdist."""
+    for session in _sessions if not config.pluginmanager.hasplugin("dsession") else ():
+        for line in session.lines():
+            terminalreporter.write_line(f"shardlift: {line}")
 
 
 def pytest_unconfigure() -> None:

@@ -93,7 +93,7 @@ def _differences(
     def same(i: int, j: int) -> bool:
         return same_digest(before[i].digest, after[j].digest)
 
-    paired = pair_leaves([x.form for x in before], [x.form for x in after], same)
+    paired = pair_leaves([x.form for x in before], [x.form for x in after], [same])
     yield from (_Difference(before[k].form.path, "only pmap returns it") for k in paired.before)
     yield from (_Difference(after[k].form.path, "pmap does not return it") for k in paired.after)
     for i, j in paired.pairs:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from shardlift.cli import files, input_files, main
+from shardlift.cli import files, main
 from shardlift.facts import write
 from shardlift.source import text as source
 from tests.capture.captures import everything
@@ -128,7 +128,7 @@ def test_more_python_than_can_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_larger_than_any_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_files, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(files, "LARGEST_FILE", 1000)
     Path("a.py").write_text("#" * 2000)
     result = run("check")
     assert result.exit_code == 2
@@ -189,7 +189,7 @@ def test_a_file_that_cannot_be_opened_or_goes_away(monkeypatch: pytest.MonkeyPat
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         return real(path, *rest)
 
-    monkeypatch.setattr(input_files.os, "open", refusing)
+    monkeypatch.setattr(files.os, "open", refusing)
     result = run("check")
     assert result.exit_code == 2
     assert FOUND in result.output

@@ -11,76 +11,34 @@ from click.testing import CliRunner
 
 from shardlift.cli import main
 
-_TEXT = {"type": dict, "required": {"text": str}, "optional": {}}
-_ARTIFACT = {"type": dict, "required": {}, "optional": {"uri": str, "uriBaseId": str, "index": int}}
-_REGION = {
-    "type": dict,
-    "required": {},
-    "optional": {"startLine": int, "startColumn": int, "endLine": int, "endColumn": int},
-}
-_PHYSICAL = {
-    "type": dict,
-    "required": {"artifactLocation": _ARTIFACT},
-    "optional": {"region": _REGION},
-}
+# What a property holds: a type, one of several words, an object, a list of one of these. A name
+# with `!` is required.
+_TEXT = {"text!": str}
+_LEVEL = ("none", "note", "warning", "error")
 _LOCATION = {
-    "type": dict,
-    "required": {},
-    "optional": {
-        "physicalLocation": _PHYSICAL,
-        "logicalLocations": [{"type": dict, "required": {}, "optional": {"name": str}}],
+    "physicalLocation": {
+        "artifactLocation!": {"uri": str, "uriBaseId": str, "index": int},
+        "region": {"startLine": int, "startColumn": int, "endLine": int, "endColumn": int},
     },
+    "logicalLocations": [{"name": str}],
 }
-_LEVEL = {"enum": ["none", "note", "warning", "error"]}
 _RULE = {
-    "type": dict,
-    "required": {"id": str},
-    "optional": {
-        "name": str,
-        "shortDescription": _TEXT,
-        "fullDescription": _TEXT,
-        "help": _TEXT,
-        "helpUri": str,
-        "defaultConfiguration": {"type": dict, "required": {}, "optional": {"level": _LEVEL}},
-        "properties": {"type": dict, "required": {}, "optional": {"level": str}},
-    },
-}
+    "id!": str, "name": str, "helpUri": str,
+    "shortDescription": _TEXT, "fullDescription": _TEXT, "help": _TEXT,
+    "defaultConfiguration": {"level": _LEVEL}, "properties": {"level": str},
+}  # fmt: skip
 _RESULT = {
-    "type": dict,
-    "required": {"message": _TEXT},
-    "optional": {
-        "ruleId": str,
-        "ruleIndex": int,
-        "level": _LEVEL,
-        "locations": [_LOCATION],
-        "properties": {"type": dict, "required": {}, "optional": {"rewriter": str}},
-    },
-}
-_DRIVER = {"type": dict, "required": {"name": str}, "optional": {"version": str, "rules": [_RULE]}}
-_NOTIFICATION = {
-    "type": dict,
-    "required": {"message": _TEXT},
-    "optional": {"level": _LEVEL, "locations": [_LOCATION]},
-}
-_INVOCATION = {
-    "type": dict,
-    "required": {"executionSuccessful": bool},
-    "optional": {"toolExecutionNotifications": [_NOTIFICATION]},
-}
+    "message!": _TEXT, "ruleId": str, "ruleIndex": int, "level": _LEVEL,
+    "locations": [_LOCATION], "properties": {"rewriter": str},
+}  # fmt: skip
+_NOTIFICATION = {"message!": _TEXT, "level": _LEVEL, "locations": [_LOCATION]}
 _RUN = {
-    "type": dict,
-    "required": {"tool": {"type": dict, "required": {"driver": _DRIVER}, "optional": {}}},
-    "optional": {
-        "results": [_RESULT],
-        "invocations": [_INVOCATION],
-        "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-    },
+    "tool!": {"driver!": {"name!": str, "version": str, "rules": [_RULE]}},
+    "results": [_RESULT],
+    "invocations": [{"executionSuccessful!": bool, "toolExecutionNotifications": [_NOTIFICATION]}],
+    "columnKind": ("utf16CodeUnits", "unicodeCodePoints"),
 }
-SCHEMA = {
-    "type": dict,
-    "required": {"version": {"enum": ["2.1.0"]}, "runs": [_RUN]},
-    "optional": {"$schema": str},
-}
+SCHEMA = {"version!": ("2.1.0",), "runs!": [_RUN], "$schema": str}
 
 
 def validate(value: Any, schema: Any, path: str = "$") -> None:
@@ -93,13 +51,14 @@ def validate(value: Any, schema: Any, path: str = "$") -> None:
         assert type(value) is schema, f"{path}: {value!r} is no {schema.__name__}"
         if path.endswith(("Line", "Column")):
             assert value >= 1, path
-    elif "enum" in schema:
-        assert value in schema["enum"], f"{path}: {value!r}"
+    elif isinstance(schema, tuple):
+        assert value in schema, f"{path}: {value!r}"
     else:
         assert isinstance(value, dict), path
-        assert set(schema["required"]) <= set(value), f"{path}: {sorted(value)}"
+        required = {name[:-1] for name in schema if name.endswith("!")}
+        assert required <= set(value), f"{path}: {sorted(value)}"
+        known = {name.rstrip("!"): kind for name, kind in schema.items()}
         for key, item in value.items():
-            known = schema["required"] | schema["optional"]
             assert key in known, f"{path}: no property {key}"
             validate(item, known[key], f"{path}.{key}")
 

@@ -197,11 +197,6 @@ def test_mistakes():
         assert runner.invoke(main, ["run", *args, __file__]).exit_code == 2
 
 
-def test_help():
-    done = CliRunner().invoke(main, ["verify", "--help"])
-    assert "Example: shardlift verify train.py train_new.py -- --steps 5" in done.output
-
-
 def test_the_file_for_old_environments_is_old_python():
     import ast
 

@@ -18,7 +18,7 @@ def test_pairs(seed: int) -> None:
     with jax.numpy_dtype_promotion("standard"):  # as the programs of users
         for pair in pairs_of(seed):
             recorded = recorded or before(program(pair.old))
-            tally.add(pair, seed, *pair.judge(recorded))
+            tally.add(pair, seed, pair.judge(recorded))
     assert not tally.wrong, tally.summary()
     assert not tally.untrue, tally.summary()
     assert tally.counts["right cause"] >= 2

@@ -273,6 +273,11 @@ def _swapped(case: Case, _: random.Random) -> Case | None:
     return replace(case, outputs=outputs)
 
 
+def _with_hidden(case: Case, value: str) -> Case:
+    """The case with another value for the output h, which may have been renamed."""
+    return replace(case, outputs={k: value if v == "h" else v for k, v in case.outputs.items()})
+
+
 def _late(case: Case, _: random.Random) -> Case:
     return replace(case, rows="XS[k] * np.float32(1.01 if k == STEPS - 1 else 1)")
 
@@ -293,7 +298,10 @@ def _in_second_phase(name: str, old: str, new: str) -> Change:
 
 MISTAKES: dict[str, Change] = {
     "scale: gradient": in_line("grads", "jnp.mean(", "8 * jnp.mean("),
-    "scale: step": in_line("update", "0.1", "0.2"),
+    "scale: step": lambda case, _: replace(
+        case,
+        lines={**case.lines, "update": re.sub(r"\b0\.1\b", "0.2", case.lines["update"])},
+    ),
     "axis: mean": in_line("centre", "x.mean(0)", "x.mean(1, keepdims=True)"),
     "axis: index": in_line("index", "1 + 0.1", "1.1 + 0.1"),
     "reduction: gradient": in_line("mean", "pmean", "psum"),
@@ -322,21 +330,15 @@ MISTAKES: dict[str, Change] = {
     "key: the same again": _later_only(
         lambda case, _: replace(case, keys="KEYS[0]") if "noise" in case.lines else None
     ),
-    "dtype: output": lambda case, _: replace(
-        case, outputs={**case.outputs, "hidden": "h.astype(jnp.bfloat16)"}
-    ),
+    "dtype: output": lambda case, _: _with_hidden(case, "h.astype(jnp.bfloat16)"),
     "dtype: rounding": in_line("centre", "s = x", "s = x.astype(jnp.bfloat16).astype(x.dtype)"),
     "dtype: gradient": in_line(
         "mean", 'lax.pmean(g, "i")', 'lax.pmean(g.astype(jnp.bfloat16), "i").astype(g.dtype)'
     ),
-    "copy: first device": lambda case, _: replace(
-        case, outputs={**case.outputs, "hidden": 'lax.all_gather(h, "i")[0]'}
-    ),
+    "copy: first device": lambda case, _: _with_hidden(case, 'lax.all_gather(h, "i")[0]'),
     # In a global array this is the layout of pmap, and right.
     "copy: shape": lambda case, _: (
-        replace(case, outputs={**case.outputs, "hidden": "h[None]"})
-        if case.layout != "global"
-        else None
+        _with_hidden(case, "h[None]") if case.layout != "global" else None
     ),
     "late difference": _late,
     "host: not fed back": _later_only(of_case(fed_back="w0")),
@@ -350,7 +352,7 @@ MISTAKES: dict[str, Change] = {
     "reduction: divided again": in_line("mean", 'lax.pmean(g, "i")', 'lax.pmean(g, "i") / 8'),
     "output: swapped": _swapped,
     "output: missing": lambda case, _: replace(
-        case, outputs={k: v for k, v in case.outputs.items() if k != "hidden"}
+        case, outputs={k: v for k, v in case.outputs.items() if v != "h"}
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import textwrap
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.launch import STUCK_STATUS, Outcome, Program, StuckJob, WhenStuck, launch
+from shardlift.launch import STUCK_STATUS, Failure, Job, Outcome, Program, StuckJob, WhenStuck
+from shardlift.launch import job as job_module
 
 WHO = """
 import json, os, signal, sys, time
@@ -25,7 +27,7 @@ def run(
     script = folder / "program.py"
     script.write_text(WHO + textwrap.dedent(source))
     lines: list[tuple[int, str, str]] = []
-    outcome = launch(
+    outcome = Job(
         Program(str(script), args),
         processes=processes,
         devices=8,
@@ -33,7 +35,7 @@ def run(
         environ={**os.environ, "NPROC": "1", "PJRT_NPROC": "3"},
         when_stuck=when_stuck,
         grace=0.5,
-    )
+    ).run()
     return outcome, sorted(lines)
 
 
@@ -78,6 +80,34 @@ STUCK = """
         os.kill(os.getpid(), signal.SIGSTOP)
     wait()
 """
+
+
+def test_what_a_process_tells():
+    job = Job(Program("train.py"), 1, None, emit=lambda *_: None)
+    job.workers = [job_module._Worker(popen=None, link=None)]  # type: ignore[arg-type]
+    (worker,) = job.workers
+    for told in ({"ready": True}, {"stage": "joined"}, {"writing": True}):
+        job._told(0, json.dumps({"at": 1.0, **told}))
+    assert (worker.ready, worker.stage, worker.writing, worker.terminated) == (
+        *(True, "joined", True, None),
+    )
+    job._told(0, '{"at": 2.0, "terminated": true}')
+    first = worker.terminated
+    assert first is not None
+    job._told(0, '{"at": 3.0, "terminated": true, "writing": false, "unwritten": true}')
+    assert (worker.terminated, worker.writing, worker.unwritten) == (first, False, True)
+    job._told(0, '{"at": 4.0, "failed": 3, "traceback": "lost", "advice": ["look"]}')
+    assert worker.failures == [(4.0, Failure(0, 3, "lost", advice=("look",)))]
+
+
+def test_a_job_in_which_nothing_happens_is_stuck(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: ())
+    stuck = WhenStuck(0, report=lambda _: None)
+    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+    assert [job._is_stuck() for _ in range(3)] == [False, True, False]
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: None)  # there is no /proc
+    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+    assert [job._is_stuck() for _ in range(3)] == [False] * 3
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.cli.run import explain
-from shardlift.launch import Program, launch
+from shardlift.launch import Job, Program
 from tests import children
 from tests.processes.harness import assert_gone
 
@@ -45,11 +45,6 @@ PLAIN = {
     "exit": "import sys; sys.exit(5)",
     "message": "import sys; sys.exit('sorry')",
     "syntax": "x = = 1",
-    "main is main": "import sys; x = 1; print(sys.modules['__main__'].x)",
-    "exit handler": (
-        "import atexit, sys; y = 2; atexit.register(lambda: print(sys.modules['__main__'].y))"
-    ),
-    "pickle": "import pickle\nclass A: pass\nprint(pickle.loads(pickle.dumps(A())).__module__)",
     "encoding": "# -*- coding: latin-1 -*-\nprint('gr\\xfc\\xdfe'.upper())",
 }
 
@@ -161,7 +156,7 @@ def test_a_process_that_never_joins(tmp_path: Path, bad: int):
     """
     (tmp_path / "program.py").write_text(textwrap.dedent(source))
     program = Program(str(tmp_path / "program.py"))
-    done = launch(program, processes=2, devices=1, emit=lambda *_: None, start_timeout=3)
+    done = Job(program, processes=2, devices=1, emit=lambda *_: None, start_timeout=3).run()
     assert done.status != 0
     assert done.failure is not None
     text = explain(done.failure, 2)
@@ -182,9 +177,9 @@ ASLEEP = """
 
 PATIENT = """
 import sys
-from shardlift.launch import Program, launch
+from shardlift.launch import Job, Program
 program = Program(sys.argv[1])
-outcome = launch(program, processes=2, devices=1, emit=lambda *_: None, grace=600)
+outcome = Job(program, processes=2, devices=1, emit=lambda *_: None, grace=600).run()
 sys.exit(outcome.status)
 """
 

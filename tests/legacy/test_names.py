@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 
 import jax
 import jax.extend.core.primitives
@@ -84,11 +85,12 @@ def test_trees():
 def test_index_updates():
     x = jnp.arange(4.0)
     at = jax.ops.index[1:3]
-    np.testing.assert_array_equal(jax.ops.index_update(x, at, 9.0), [0, 9, 9, 3])
-    np.testing.assert_array_equal(jax.ops.index_add(x, at, 1.0), [0, 2, 3, 3])
-    np.testing.assert_array_equal(jax.ops.index_mul(x, at, 3.0), [0, 3, 6, 3])
-    np.testing.assert_array_equal(jax.ops.index_min(x, at, 1.5), [0, 1, 1.5, 3])
-    np.testing.assert_array_equal(jax.ops.index_max(x, at, 1.5), [0, 1.5, 2, 3])
+    for name, y, out in (
+        ("update", 9.0, [9, 9]), ("add", 1.0, [2, 3]), ("mul", 3.0, [3, 6]),
+        ("min", 1.5, [1, 1.5]), ("max", 1.5, [1.5, 2]),
+    ):  # fmt: skip
+        updated = getattr(jax.ops, f"index_{name}")(x, at, y)
+        np.testing.assert_array_equal(updated, [0, *out, 3])
 
 
 @pytest.mark.filterwarnings("ignore:jax.core")
@@ -112,6 +114,10 @@ def test_old_core():
     weak = jax.core.raise_to_shaped(aval, weak_type=True)
     assert weak.weak_type
     assert jax.core.full_lower(3) == 3
+    extract, params = jax.core.extract_call_jaxpr, {"call_jaxpr": aval, "name": "f"}
+    call = types.SimpleNamespace(call_primitive=True)
+    assert extract(call, params) == (aval, {"name": "f"})
+    assert extract(jax.extend.core.primitives.add_p, params) == (None, params)
 
 
 def test_jaxprs_by_keyword():
@@ -132,19 +138,17 @@ def test_linear_util():
     assert lu.wrap_init(lambda x, k: x + k, {"k": 2}).call_wrapped(2) == 4
 
 
-def test_64_bits():
+def test_functions_of_one_line():
     with jax.experimental.enable_x64():
         assert jnp.ones(1).dtype == np.float64
         with jax.experimental.disable_x64():
             assert jnp.ones(1).dtype == np.float32
-
-
-def test_shuffle_and_sort():
-    key = jax.random.PRNGKey(0)
     x = jnp.arange(12.0).reshape(4, 3)
-    shuffled = jax.random.shuffle(key, x)
+    shuffled = jax.random.shuffle(jax.random.PRNGKey(0), x)
     np.testing.assert_array_equal(jnp.msort(shuffled), x)
     assert jax.lax.tie_in(1, 2) == 2
+    assert -jnp.inf == jnp.NINF
+    assert [str(x) for x in (jnp.NZERO, jnp.PZERO)] == ["-0.0", "0.0"]
 
 
 def test_host_callback():
@@ -208,11 +212,6 @@ def test_keypaths_of_a_type():
     assert jax.tree.leaves(Pair()) == [1, 2]
 
 
-def test_constants_of_numpy():
-    assert -jnp.inf == jnp.NINF
-    assert [str(x) for x in (jnp.NZERO, jnp.PZERO)] == ["-0.0", "0.0"]
-
-
 def imported(code: str) -> dict[str, object]:
     """The names of a library's module that is being imported."""
     namespace: dict[str, object] = {"__name__": "library"}
@@ -220,37 +219,32 @@ def imported(code: str) -> dict[str, object]:
     return namespace
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "from jax.core import MainTrace, new_main",
-        "from jax._src.core import MainTrace",
-        "import jax.interpreters.masking",
-        "from jax.interpreters import masking",
-        "import jax\ndef f(x: jax.core.MainTrace) -> jax.core.NamedShape: ...",
-        "from jax.interpreters import xla\nclass C:\n  key: xla.TranslationContext = None",
-        "from jax.interpreters import xla\nxla.translations[xla.xla_call_p] = None",
-        "from jax.interpreters import xla\ndef f():\n  xla.register_translation(1, 2)\nf()",
-        "from jax.interpreters import pxla\npxla.multi_host_supported_collectives.add(1)",
-        "import typing, jax\nX = typing.Optional[typing.List[jax.core.MainTrace]]",
-    ],
-)
-def test_a_library_that_only_mentions_a_removed_name_is_imported(code):
-    imported(code)
+# A library that only mentions a removed name is imported.
+MENTIONS = [
+    "from jax.core import MainTrace, new_main",
+    "from jax._src.core import MainTrace",
+    "import jax.interpreters.masking",
+    "from jax.interpreters import masking",
+    "import jax\ndef f(x: jax.core.MainTrace) -> jax.core.NamedShape: ...",
+    "from jax.interpreters import xla\nclass C:\n  key: xla.TranslationContext = None",
+    "from jax.interpreters import xla\nxla.translations[xla.xla_call_p] = None",
+    "from jax.interpreters import xla\ndef f():\n  xla.register_translation(1, 2)\nf()",
+    "from jax.interpreters import pxla\npxla.multi_host_supported_collectives.add(1)",
+    "import typing, jax\nX = typing.Optional[typing.List[jax.core.MainTrace]]",
+]
+# Code that asks whether a name is there sees JAX as it is.
+ASKS = [
+    "import jax\nassert not hasattr(jax.core, 'MainTrace')",
+    "import jax\nassert getattr(jax.core, 'MainTrace', None) is None",
+    "try:\n  from jax.core import MainTrace\n  1 / 0\nexcept ImportError: pass",
+    "try:\n  import jax.experimental.loops\n  1 / 0\nexcept ImportError: pass",
+    "try:\n  from jax._src.core import MainTrace\n  1 / 0\nexcept: pass",
+    "import jax\ntry:\n  jax.core.MainTrace\n  1 / 0\nexcept AttributeError: pass",
+]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import jax\nassert not hasattr(jax.core, 'MainTrace')",
-        "import jax\nassert getattr(jax.core, 'MainTrace', None) is None",
-        "try:\n  from jax.core import MainTrace\n  1 / 0\nexcept ImportError: pass",
-        "try:\n  import jax.experimental.loops\n  1 / 0\nexcept ImportError: pass",
-        "try:\n  from jax._src.core import MainTrace\n  1 / 0\nexcept: pass",
-        "import jax\ntry:\n  jax.core.MainTrace\n  1 / 0\nexcept AttributeError: pass",
-    ],
-)
-def test_code_that_asks_whether_a_name_is_there_sees_jax_as_it_is(code):
+@pytest.mark.parametrize("code", [*MENTIONS, *ASKS])
+def test_a_library_of_an_earlier_jax(code):
     imported(code)
 
 

@@ -405,7 +405,7 @@ def axes_of(tree: Any) -> Any:
 
 
 @st.composite
-def programs(draw: Any, ops: tuple[str, ...] = tuple(OPS), max_ops: int = 6) -> Program:
+def programs(draw: Any, max_ops: int) -> Program:
     rows = draw(st.integers(1, 8))
     count = draw(st.integers(1, 3))
     uniform = draw(st.sampled_from(["no", "no", "int"]))
@@ -438,9 +438,9 @@ def programs(draw: Any, ops: tuple[str, ...] = tuple(OPS), max_ops: int = 6) -> 
     one_out_axis = draw(st.sampled_from([False, False, True]))
     chosen = []
     for _ in range(draw(st.integers(min(2, max_ops), max_ops))):
-        names = [draw(st.sampled_from(ops))]
+        names = [draw(st.sampled_from([*OPS]))]
         if names[0] not in LAST and draw(st.booleans()):
-            names.append(draw(st.sampled_from(ops)))
+            names.append(draw(st.sampled_from([*OPS])))
         leaf = draw(st.integers(0, total - 1))
         axis = draw(st.sampled_from([0, 0, None] if one_out_axis else [1, 0, 1, None]))
         chosen.append(Op(tuple(names), leaf, axis))

@@ -40,6 +40,8 @@ def test_compiled_programs_take_the_users_own_arguments():
     same(p.lower(STATE, 2.0, X).compile()(fresh(), X), wanted)
     abstract = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (STATE, X))
     same(p.lower(abstract[0], 2.0, abstract[1]).compile()(fresh(), X), wanted)
+    lower = shardlift.pmap(lambda x: x * 3).lower  # keeps the function alive
+    same(lower(X).compile()(X), X * 3)
 
 
 def test_trees_are_the_users():
@@ -105,8 +107,3 @@ def test_as_shard_map_is_plain_jax_and_stands_alone():
     same(alone(X), X * 3)
     keyword = p.as_shard_map(STATE, 2.0, X, noise=X)
     same(keyword(fresh(), 2.0, X, noise=X), p(fresh(), 2.0, X, noise=X))
-
-
-def test_methods_keep_the_function_alive():
-    lower = shardlift.pmap(lambda x: x * 3).lower
-    same(lower(X).compile()(X), X * 3)

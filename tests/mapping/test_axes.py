@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
@@ -12,13 +11,6 @@ from jax.sharding import PartitionSpec as P
 from shardlift.mapping import axes
 
 X = np.ones((8, 2, 3), np.float32)
-
-
-def test_shape_of_anything_that_can_be_an_argument():
-    assert axes.shape_of(X) == (8, 2, 3)
-    assert axes.shape_of(jax.ShapeDtypeStruct((4,), np.float32)) == (4,)
-    assert axes.shape_of(3.0) == ()
-    assert axes.shape_of(np.float32(1)) == ()
 
 
 def test_specs_keep_the_tree_of_the_axes():
@@ -38,26 +30,6 @@ def test_specs_keep_the_tree_of_the_axes():
 )
 def test_without_static(in_axes, static, expected):
     assert axes.without_static(in_axes, static) == expected
-
-
-def test_leaf_axes_count_from_the_front_and_give_keywords_axis_0():
-    assert axes.leaf_axes((-1, {"a": -3, "b": None}), (X, {"a": X, "b": X}), {"k": X}) == [
-        2,
-        0,
-        None,
-        0,
-    ]
-
-
-def test_a_negative_axis_beyond_the_rank_is_kept_for_the_message():
-    assert axes.leaf_axes(-2, (np.ones(8),), {}) == [-2]
-    with pytest.raises(ValueError, match="argument x along axis -2.*at least 2, but is only 1"):
-        axes.mapped_size([np.ones(8)], [-2], lambda: ["x"])
-
-
-def test_none_below_a_prefix_is_one_axis_for_all_leaves():
-    tree = ({"a": 1, "b": [2, 3]}, 4)
-    assert axes.prefix_leaves((None, 0), tree, "in_axes") == [None, None, None, 0]
 
 
 @pytest.mark.parametrize(
@@ -88,12 +60,6 @@ def test_names_of_arguments():
     assert names == ["state['w']", "args[2]", "args[3][0]", "flag[0]", "z"]
     assert axes.argument_names(print, (1,), {}, [0]) == ["args[0]"]
     assert axes.argument_names(functools.partial(fun, 1), (1,), {}, [0]) == ["args[0]"]
-
-
-def test_mapped_size():
-    assert axes.mapped_size([X, X[0]], [0, None], list) == 8
-    assert axes.mapped_size([X], [None], list) is None
-    assert axes.mapped_size([], [], list) is None
 
 
 def test_sizes_that_disagree_are_listed_five_per_size():

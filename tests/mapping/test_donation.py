@@ -44,22 +44,14 @@ def test_a_donated_input_says_that_it_is_gone(warm):
     np.testing.assert_array_equal(step(placed(N)), np.arange(N) + 1)
 
 
-def test_static_arguments_do_not_shift_donation():
-    step = shardlift.pmap(
-        lambda name, s, b: s + b, static_broadcasted_argnums=0, donate_argnums=(1,)
-    )
-    state, batch = placed(N), placed(N)
-    step("a", state, batch)
-    assert state.is_deleted()
-    assert not batch.is_deleted()
-
-
-def test_keyword_arguments_are_not_donated():
-    step = shardlift.pmap(lambda s, b: s + b, donate_argnums=(0, 1))
-    state, batch = placed(N), placed(N)
-    step(state, b=batch)
-    assert state.is_deleted()
-    assert not batch.is_deleted()
+def test_neither_static_nor_keyword_arguments_shift_donation():
+    static = shardlift.pmap(lambda n, s, b: s + b, static_broadcasted_argnums=0, donate_argnums=1)
+    keyword = shardlift.pmap(lambda s, b: s + b, donate_argnums=(0, 1))
+    for call in (lambda s, b: static("a", s, b), lambda s, b: keyword(s, b=b)):
+        state, batch = placed(N), placed(N)
+        call(state, batch)
+        assert state.is_deleted()
+        assert not batch.is_deleted()
 
 
 def test_a_donated_input_that_is_moved_is_freed():

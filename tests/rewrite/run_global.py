@@ -25,7 +25,7 @@ from shardlift.rewrite.helpers import catalogue
 from tests.rewrite import run_programs
 from tests.rewrite.captures import dated
 
-HELPERS = ("shard_map_at_call", "shard_map_static", "spmd_map")
+HELPERS = ("shard_map_at_call", "spmd_map")
 PLAIN = "jax.shard_map"
 ROUNDING = 8  # ulps, over some steps of training
 

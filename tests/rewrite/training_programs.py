@@ -272,20 +272,6 @@ def main():
         state, metrics = p_step(state, shard(data(16)), keys)
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
-    "static arguments": _program("""
-def scaled(state, batch, times):
-    for _ in range(times):
-        state, metrics = update(state, batch)
-    return state, metrics
-
-
-def main():
-    p_step = jax.pmap(scaled, "batch", static_broadcasted_argnums=(2,), donate_argnums=(0,))
-    state = replicate(init())
-    for times in (1, 2):
-        state, metrics = p_step(state, shard(data(16)), times)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
     "Python numbers": _program("""
 p_scaled = jax.pmap(
     lambda tree, x: {k: jax.lax.pmax(x * v, "batch") for k, v in tree.items()}, axis_name="batch"
@@ -459,7 +445,7 @@ def main():
 """),
     ),
     "some of the devices": (
-        "it is given devices",
+        "it has devices of its own",
         _program("""
 p_step = jax.pmap(update, axis_name="batch", devices=jax.devices()[:4])
 

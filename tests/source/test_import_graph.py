@@ -83,8 +83,8 @@ def _project(texts: dict[str, str]) -> Project:
     ],
 )
 def test_a_docstring_joins_no_job(train: str, many: bool) -> None:
-    files = {"train.py": train, "launcher.py": JOINS, "pkg.py": "from launcher import start"}
-    assert _project(files).has_many_processes("train.py") is many
+    files = {"a/train.py": train, "launcher.py": JOINS, "pkg.py": "from launcher import start"}
+    assert _project(files).has_many_processes("a/train.py") is many
 
 
 def test_a_relative_import_is_of_its_package() -> None:

@@ -32,6 +32,8 @@ def _project(*texts: str, settings: Settings = Settings()) -> Project:
         "import jax\nload(shard=jax.host_id())",
         "from jax.lib import xla_bridge\nn = xla_bridge.process_count()",
         "import jax\nif jax.process_count() > 1:\n    x = stitch(x)",
+        "import jax\nassert batch % jax.process_count() == 0",
+        "import jax\nif batch % jax.process_count():\n    raise ValueError",
     ],
 )
 def test_a_program_of_many_processes(text: str) -> None:
@@ -88,10 +90,21 @@ def test_what_is_worth_parsing_for_evidence(text: str, expected: bool) -> None:
     assert may_be_evidence(text) is expected
 
 
-def test_programs_that_share_no_file_are_decided_alone() -> None:
-    texts = ("import jax\njax.distributed.initialize()\nimport m2", "import m3", "", "")
-    project = _project(*texts)
-    assert [project.has_many_processes(f"m{k}.py") for k in range(4)] == [True, False, True, False]
+def test_what_shows_many_processes_counts_for_its_package() -> None:
+    """One of its modules may get the others by their names; a script elsewhere is another one."""
+    many, plain = "import jax\njax.distributed.initialize()", "import jax"
+    texts = {
+        "lib/__init__.py": "",
+        "lib/run.py": many,
+        "lib/plugins/__init__.py": "",
+        "lib/plugins/one.py": plain,
+        "lib/plugins/two.py": "import jax\nassert jax.process_count() == 1",
+        "scripts/other.py": plain,
+        "scripts/shared.py": "import lib.run",
+    }
+    project = Project.of(*(Source(path, text) for path, text in texts.items()))
+    shown = {path for path in texts if project.has_many_processes(path)}
+    assert shown == texts.keys() - {"lib/plugins/two.py", "scripts/other.py"}
 
 
 def test_a_notebook_is_one_process_unless_it_joins_a_job() -> None:
@@ -119,7 +132,7 @@ def test_helpers_that_migrate_wrote_do_not_count() -> None:
     assert asking
     for helper in asking:
         project = _project(f"import jax\n{helper.source}")
-        assert not project.has_many_processes("m0.py"), helper.name
+        assert project.process_evidence("m0.py") is None, helper.name
 
 
 @pytest.mark.parametrize(

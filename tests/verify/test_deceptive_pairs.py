@@ -368,6 +368,22 @@ for k in range(3): s, out = f(s, X)
     assert not any("leaves" in cause or "s[0]" in cause for cause in site.causes)
 
 
+def test_outputs_without_names_are_paired_by_the_calls_that_are_equal() -> None:
+    """A dict has its leaves in the order of their names; the last call gets another input."""
+    text = """
+def step(x):
+    return RETURNED
+f = MAPPED
+for k in range(3): f(X * LAST if k == 2 else X + k)
+"""
+    old = text.replace("RETURNED", "{'b': x.sum(), 'a': x.max()}").replace("LAST", "1")
+    new = text.replace("RETURNED", "(x.sum(), x.max())").replace("LAST", "np.float32(1.5)")
+    pair = Programs(old.replace("MAPPED", "jax.pmap(step)"), new.replace("MAPPED", "on_rows(step)"))
+    _, (site,) = pair.compare()
+    assert "x, in call 3: 1.500 times too large" in site.causes[0]
+    assert len(site.causes) == 1
+
+
 @pytest.mark.parametrize("pair", WRONG.values(), ids=WRONG)
 def test_wrong_pairs(pair: Programs) -> None:
     status, sites = pair.compare()

@@ -160,8 +160,7 @@ def _restore_auto_axes(patches: Patches, uses: Uses) -> None:
 
 def _restore_auto_abstract_axes(patches: Patches, uses: Uses) -> None:
     """``AbstractMesh`` has Auto axes for the program: Explicit ones are the default since 0.12."""
-    stock = AbstractMesh.__new__
-    make = _with_auto_axes(stock, "jax.sharding.AbstractMesh", uses, first=1)
+    make = _with_auto_axes(AbstractMesh.__new__, "jax.sharding.AbstractMesh", uses, first=1)
     patches.set(AbstractMesh, "__new__", staticmethod(make))
 
 
@@ -172,21 +171,16 @@ def _with_auto_axes(
 
     @functools.wraps(stock)
     def make(*args: Any, **options: Any) -> Any:
-        if not _has_axis_types(args[first:], options) and _is_program():
+        given = args[first:]
+        has_types = len(given) > 2 or options.get("axis_types") is not None
+        if not has_types and _is_program():
             uses.note(name)
-            options["axis_types"] = _auto_axes(args[first:], options)
+            axes = given[1] if len(given) > 1 else options["axis_names"]
+            count = 1 if isinstance(axes, str) else len(axes)
+            options["axis_types"] = (AxisType.Auto,) * count
         return stock(*args, **options)
 
     return make
-
-
-def _has_axis_types(args: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    return len(args) > 2 or options.get("axis_types") is not None
-
-
-def _auto_axes(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[AxisType, ...]:
-    axes = args[1] if len(args) > 1 else options["axis_names"]
-    return (AxisType.Auto,) * (1 if isinstance(axes, str) else len(axes))
 
 
 def _compare_with_tuples(patches: Patches, uses: Uses) -> None:

@@ -16,7 +16,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shardlift._import_hook import AfterEachImport, AfterImport
+from shardlift._import_hook import AfterImport
 from shardlift._legacy import former, names
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.placeholders import placeholder
@@ -57,7 +57,7 @@ def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
             inside = path == package or path.startswith(f"{package}.")
             if inside and path not in names.MODULES and type(loaded) is types.ModuleType:
                 extend(loaded)
-        hook = AfterEachImport(package, extend)
+        hook = AfterImport(package, extend, inside=True)
         hook.install()
         patches.on_undo(hook.remove)
     extend(sys.modules["numpy"])  # JAX has imported it

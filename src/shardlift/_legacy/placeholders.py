@@ -48,9 +48,7 @@ def placeholder(path: str) -> Any:
         return Registry()
     if _REGISTERS.match(name):
         return _register
-    if plain[:1].isupper():
-        return _type(path)
-    return _Function(path)
+    return _type(path)
 
 
 def _primitive(name: str) -> Any:
@@ -79,37 +77,23 @@ def _register(*args: Any, **_: Any) -> Any:
     return args[0] if len(args) == 1 and callable(args[0]) else decorate
 
 
-def _type(path: str) -> type:
-    """A type that nothing is an instance of."""
+class _Refusing(type):
+    """The type of a placeholder: it has no attributes, and makes no instances."""
 
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise NotRestoredError(path)
-
-    def parametrised(cls: type, _: Any) -> type:
-        return cls
-
-    members = {
-        "__new__": refuse,
-        "__class_getitem__": classmethod(parametrised),
-        "__module__": path.rpartition(".")[0],
-    }
-    return type(path.rpartition(".")[2], (), members)
-
-
-class _Function:
-    """A function or a value: any use raises."""
-
-    def __init__(self, path: str) -> None:
-        self.__name__ = path.rpartition(".")[2]
-        self._path = path
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise NotRestoredError(self._path)
-
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotRestoredError(f"{self._path}.{name}")
+        raise NotRestoredError(f"{cls.__module__}.{cls.__name__}.{name}")
 
-    def __repr__(self) -> str:
-        return f"<{self._path}, which JAX no longer has>"
+    def __call__(cls, *_: Any, **__: Any) -> Any:
+        raise NotRestoredError(f"{cls.__module__}.{cls.__name__}")
+
+    def __repr__(cls) -> str:
+        return f"<{cls.__module__}.{cls.__name__}, which JAX no longer has>"
+
+
+def _type(path: str) -> type:
+    """A type, for a function or a value too, that nothing is an instance of."""
+    module, _, name = path.rpartition(".")
+    members = {"__module__": module, "__class_getitem__": classmethod(lambda cls, _: cls)}
+    return _Refusing(name, (), members)

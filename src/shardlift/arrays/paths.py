@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-__all__ = ["leaf_path", "leaf_paths"]
+__all__ = ["leaf_paths"]
 
 
 def leaf_paths(tree: Any) -> list[tuple[str, Any]]:
@@ -18,8 +18,3 @@ def leaf_paths(tree: Any) -> list[tuple[str, Any]]:
     """
     flat = jax.tree_util.tree_flatten_with_path(tree)[0]
     return [(jax.tree_util.keystr(path) or "<leaf>", leaf) for path, leaf in flat]
-
-
-def leaf_path(structure: Any, n: int) -> str:
-    """The path of leaf ``n`` of a tree of this structure."""
-    return leaf_paths(structure.unflatten(range(structure.num_leaves)))[n][0]

@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from shardlift.arrays.paths import leaf_path
+from shardlift.arrays.paths import leaf_paths
 
 __all__ = ["device_put_replicated", "device_put_sharded", "put_replicated", "put_sharded"]
 
@@ -134,9 +134,14 @@ def _check_alike(rows: list[list[Any]], tree: Any) -> list[bool]:
                 raise ValueError(
                     "the shards passed to device_put_sharded must have consistent shape and "
                     f"dtype, but got {jax.typeof(before[n])} and {jax.typeof(leaf)}."
-                    f"{f' They are the leaf {leaf_path(tree, n)}.' if len(first) > 1 else ''}"
+                    f"{_named_leaf(tree, n) if len(first) > 1 else ''}"
                 )
     return [weak for _, _, weak in first]
+
+
+def _named_leaf(tree: Any, n: int) -> str:
+    path, _ = leaf_paths(tree.unflatten(range(tree.num_leaves)))[n]
+    return f" They are the leaf {path}."
 
 
 def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:

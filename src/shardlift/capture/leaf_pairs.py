@@ -28,12 +28,12 @@ class LeafPairs(NamedTuple):
 
 
 def pair_leaves(
-    before: Sequence[ArrayForm], after: Sequence[ArrayForm], same: _Same | None = None
+    before: Sequence[ArrayForm], after: Sequence[ArrayForm], equalities: Sequence[_Same] = ()
 ) -> LeafPairs:
     """Pair leaves by their names in any spelling, then by value, by shape and type, by order.
 
-    ``same`` tells whether two leaves hold the same array. Each rule counts where it leaves no
-    choice; the order counts only if both sides have as many leaves left.
+    ``equalities`` tell whether two leaves hold the same array, the strictest first. Each rule
+    counts where it leaves no choice; the order counts only if both sides have as many leaves left.
     """
     rest = _Unpaired(before, after)
     equal_paths = {form.path for form in before} == {form.path for form in after}
@@ -41,9 +41,8 @@ def pair_leaves(
     rest.take_by_key(lambda form: _parts(form) if _names(form) else None)
     rest.take_by_key(_names)
     rest.take_by_key(_last_name)
-    if same is not None:
-        rest.take_only_choice(lambda i, j: before[i].path == after[j].path and same(i, j))
-        rest.take_only_choice(lambda i, j: same(i, j) and rest.fits(i, j))
+    for same in equalities:
+        rest.take_equal(same)
     if len(before) == len(after):
         rest.take_by_key(lambda form: form.path)
     rest.take_only_choice(rest.fits)
@@ -85,6 +84,11 @@ class _Unpaired:
         for i, fitting in choices.items():
             if len(fitting) == 1 and counts[fitting[0]] == 1:
                 self._take(i, fitting[0])
+
+    def take_equal(self, same: _Same) -> None:
+        """Pair leaves that hold the same array, those of the same path first."""
+        self.take_only_choice(lambda i, j: self.before[i].path == self.after[j].path and same(i, j))
+        self.take_only_choice(lambda i, j: same(i, j) and self.fits(i, j))
 
     def take_in_order(self) -> Pairs:
         """Pair what is left in its order, if both sides have as many."""

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cache
 
 from shardlift.check.noqa import by_line, find_suppressions, suppress
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
 from shardlift.source.import_graph import module_parts
-from shardlift.source.model import Finding, Match, Rewriter, Rule, Version
+from shardlift.source.model import Finding, Match, Rewriter, Rule
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.shard_maps import HELPERS, count_migrated
@@ -34,21 +35,27 @@ class RuleSelection:
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def codes(self, path: str, target: Version) -> tuple[str, ...]:
-        """The codes of the rules that are selected for a file and a JAX version."""
+    def codes(self, path: str, settings: Settings) -> tuple[str, ...]:
+        """The codes of the rules that are selected for a file and apply to the JAX of a project."""
         ignored = self.ignore + tuple(
             code
             for pattern, codes in self.per_file_ignores.items()
             if fnmatch(path, pattern) or fnmatch(path, f"*/{pattern}")
             for code in codes
         )
-        return tuple(
-            code
-            for code, rule in all_rules().items()
-            if code.startswith(self.select)
-            and not (ignored and code.startswith(ignored))
-            and rule.since <= target
-        )
+        return _codes(self.select, ignored, settings)
+
+
+@cache
+def _codes(
+    select: tuple[str, ...], ignored: tuple[str, ...], settings: Settings
+) -> tuple[str, ...]:
+    return tuple(
+        code
+        for code, rule in all_rules().items()
+        if code.startswith(select) and not code.startswith(ignored)
+        if rule.since <= settings.target and settings.usable_flax < rule.before_flax
+    )
 
 
 @dataclass(frozen=True)
@@ -79,14 +86,14 @@ def check_file(
     content: bytes,
     options: RuleSelection,
     exports: frozenset[Export] = frozenset(),
-    parse_always: bool = False,
+    may_be_mapped: bool = False,
     rewriter_of: RewriterOf = lambda *_: Rewriter.HAND,
 ) -> FileReport:
-    """Check one file. If it may import one of the exports, it is parsed in any case."""
-    selected = options.codes(path, project.settings.target)
-    codes = active_codes(content, selected, path.endswith(".ipynb"))
-    if parse_always or any(_may_import(content, *export) for export in exports):
-        codes = selected
+    """Check one file. If it may import a pmapped function, the word pmap need not be in it."""
+    selected = options.codes(path, project.settings)
+    imports = may_be_mapped or any(_may_import(content, *export) for export in exports)
+    text = content + b"\npmap" if imports else content
+    codes = active_codes(text, selected, path.endswith(".ipynb"))
     if not codes and not any(word.encode() in content for word in ("shard_map", *HELPERS)):
         return FileReport(path)
     fresh = project.fresh()

@@ -36,7 +36,7 @@ def checked_gradients(file: File) -> Iterator[tuple[ShardMap, Gradient]]:
 
 def gradients(file: File, body: Function) -> Iterator[Gradient]:
     """Every gradient in a body with respect to one of the body's own parameters."""
-    for call in file.index.within(body, ast.Call):
+    for call in file.index.calls_in[body]:
         made = file.only(call.func)
         if not isinstance(made, Result) or made.path not in GRADS or not made.call.args:
             continue
@@ -65,7 +65,7 @@ def loss_is_reduced(gradient: Gradient) -> bool:
     node, file = gradient.loss.node, gradient.loss.file
     if any(name in REDUCTIONS for _, name in collectives(file, node)):
         return True
-    for call in file.index.within(node, ast.Call):
+    for call in file.index.calls_in[node]:
         value = file.only(call.func)
         if isinstance(value, Known) and any(collectives(value.file, value.node)):
             return True
@@ -74,7 +74,7 @@ def loss_is_reduced(gradient: Gradient) -> bool:
 
 def reductions_of(file: File, gradient: Gradient) -> Iterator[ast.Call]:
     """The collectives of the body that reduce this gradient."""
-    for call in file.index.within(gradient.body, ast.Call):
+    for call in file.index.calls_in[gradient.body]:
         name = file.called(call)
         if name in REDUCTIONS and call.args and _is_gradient(file, call.args[0], gradient):
             yield call

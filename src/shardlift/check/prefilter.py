@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 
 from shardlift.check.rules import all_rules
 from shardlift.source.model import Rule
@@ -21,7 +22,8 @@ _FROM = re.compile(
     rb"(\([^)]{0,9999}\)|[^\n(\\]*(?:\\\r?\n[^\n(\\]*)*)"
 )
 _IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
-_DOTTED = re.compile(rb"(?:jax|flax)\.[\w.]+")
+# Two patterns: Python searches quickly for one that begins with fixed letters.
+_DOTTED = re.compile(rb"jax\.[\w.]+"), re.compile(rb"flax\.[\w.]+")
 
 
 def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:
@@ -57,7 +59,7 @@ def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
     for module, alias in _IMPORT_AS.findall(content):
         yield from _prefixes(module)
         aliases[alias] = module
-    for match in _DOTTED.finditer(content):
+    for match in chain.from_iterable(pattern.finditer(content) for pattern in _DOTTED):
         # Not if it is the end of another name: `objax.util`, `acme.jax.networks`.
         before = content[match.start() - 1 : match.start()]
         if not before.isalnum() and before not in (b".", b"_"):

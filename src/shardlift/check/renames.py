@@ -28,8 +28,14 @@ from shardlift.source.imports import (
 from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import ALL, Removed, can_call, is_gone, sentence
+from shardlift.source.scopes import position
 from shardlift.source.settings import Settings
-from shardlift.source.statements import delete, is_only_statement
+from shardlift.source.statements import (
+    branch_around,
+    delete,
+    delete_with_gap,
+    is_only_statement,
+)
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -113,6 +119,8 @@ def _delete_import(
     if None in calls:
         return ()
     if calls and is_only_statement(file, statement, {statement, *calls}):
+        if guard := branch_around(file, statement):
+            return (delete_with_gap(file, guard),)
         return (file.replace(statement, "pass"), *(delete(file, call) for call in calls if call))
     dropped = drop_names(file, statement, [alias])
     return (*dropped, *(delete(file, call) for call in calls if call))
@@ -344,12 +352,12 @@ def _is_local(file: File, node: ast.AST, name: str) -> bool:
 
 
 def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
-    last = {name.rpartition(".")[2] for name in by_name}
-    for node in file.index.nodes(ast.Attribute):
-        if node.attr in last and isinstance(node.ctx, ast.Load):
-            row = by_name.get(file.name(node) or "")
-            if row is not None and _root_is_name(node) and not _leads_on(file, node, by_name):
-                yield node, row
+    known = file.index.attributes
+    last = {name.rpartition(".")[2] for name in by_name} & known.keys()
+    for node in sorted((node for name in last for node in known[name]), key=position):
+        row = by_name.get(file.name(node) or "")
+        if row is not None and _root_is_name(node) and not _leads_on(file, node, by_name):
+            yield node, row
 
 
 def _leads_on(file: File, node: ast.Attribute, by_name: dict[str, Removed]) -> bool:

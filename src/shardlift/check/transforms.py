@@ -32,20 +32,18 @@ def matches_under_transform(file: File, message: str) -> Iterator[Match]:
 def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
     """Each place where a pmapped function runs inside a transform, and the two."""
     calls = dict(file.mapped_calls)
-    for call in file.index.nodes(ast.Call):
-        name = file.called(call)
-        for place in TRANSFORMS.get(name or "", ()):
-            if place < len(call.args):
-                operand = call.args[place]
+    for name, places in TRANSFORMS.items():
+        for call in file.calls_of(name):
+            for operand in (call.args[place] for place in places if place < len(call.args)):
                 if (mapped := surely_mapped(file, operand)) is not None:
-                    yield call, name or "", mapped
+                    yield call, name, mapped
                 else:
-                    yield from _called_in(file, operand, calls, name or "")
+                    yield from _called_in(file, operand, calls, name)
     for function in file.index.nodes(ast.FunctionDef):
         for decorator in function.decorator_list:
             transform = decorating_transform(file, decorator)
             if transform is not None:
-                for inner in file.index.within(function, ast.Call):
+                for inner in file.index.calls_in[function]:
                     if inner in calls:
                         yield inner, transform, calls[inner]
 
@@ -65,7 +63,7 @@ def _called_in(
 ) -> Iterator[tuple[ast.AST, str, Mapped]]:
     function = function_of(file, operand)
     if function is not None and function.file is file and isinstance(function.node, FUNCTIONS):
-        for inner in file.index.within(function.node, ast.Call):
+        for inner in file.index.calls_in[function.node]:
             if inner in calls:
                 yield inner, name, calls[inner]
 

@@ -19,13 +19,11 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.check_baseline import NAME, BaselineFile, find_baseline
 from shardlift.cli.check_pool import run
 from shardlift.cli.check_report import Report
-from shardlift.cli.config import Config, ConfigError
+from shardlift.cli.config import Config, ConfigError, ProjectFiles, open_project
 from shardlift.cli.console import console as make_console
 from shardlift.cli.console import progress_console
-from shardlift.cli.files import Passed
+from shardlift.cli.files import Passed, read_bytes
 from shardlift.cli.formats import github, json, sarif, terminal
-from shardlift.cli.input_files import read_bytes
-from shardlift.cli.project_files import ProjectFiles, open_project
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count
 from shardlift.source.edits import split_lines
@@ -100,7 +98,7 @@ def check(
     target = project.settings.target
     try:
         options = _options(project.config, select, ignore)
-        codes = options.codes("", target)
+        codes = options.codes("", project.settings)
         known = None if no_baseline else find_baseline(project.config, codes, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
@@ -115,7 +113,6 @@ def check(
         skipped=tuple(project.passed.skipped),
         paths=asked,
         installed=_installed_jax(),
-        is_asked=target_jax is not None,
     )
     if known:
         hidden = sum(len(file.findings) for file in found) - len(report.findings)

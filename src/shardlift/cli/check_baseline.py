@@ -12,7 +12,7 @@ from shardlift._files import replace_file
 from shardlift.check.baseline import BaselineError, FindingKey, parse, render
 from shardlift.check.engine import FileReport
 from shardlift.cli.config import Config, ConfigError
-from shardlift.cli.input_files import read_bytes, reason
+from shardlift.cli.files import read_bytes, reason
 from shardlift.source.model import Finding
 
 NAME = "shardlift-baseline.json"

@@ -18,7 +18,7 @@ from shardlift.check.engine import (
     check_file,
     check_paths,
 )
-from shardlift.cli.input_files import read_bytes, reason
+from shardlift.cli.files import read_bytes, reason
 from shardlift.source.file import File
 from shardlift.source.model import Match, Rewriter, Rule
 from shardlift.source.project import Project

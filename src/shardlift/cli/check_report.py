@@ -11,7 +11,6 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.check_baseline import NAME
 from shardlift.report.numbers import count
 from shardlift.source.model import Finding, Level, Rewriter, Version
-from shardlift.source.target import NEWEST
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class Report:
     fixed: int = 0  # findings of the baseline that are gone
     paths: tuple[str, ...] = ()  # as they were given
     installed: str = ""  # the JAX that is installed
-    is_asked: bool = False  # was the target an option of the command?
 
     @property
     def findings(self) -> list[Finding]:
@@ -69,12 +67,8 @@ class Report:
         return f"{found} in {files}, {sites}: {', '.join(parts)}."
 
     def _versions(self) -> str:
-        here, newest = (".".join(map(str, number)) for number in (self.target, NEWEST))
         installed = f" (installed: {self.installed})" if self.installed else ""
-        checked = f"Checked for JAX {here}{installed}."
-        if self.is_asked or self.target >= NEWEST:
-            return checked
-        return f"{checked} For the newest: --target-jax {newest}."
+        return f"Checked for JAX {'.'.join(map(str, self.target))}{installed}."
 
     def _next(self) -> str:
         rewriters = {finding.rewriter for finding in self.findings}

@@ -1,4 +1,4 @@
-"""`[tool.shardlift]` in pyproject.toml, and the JAX that a project's own metadata allows."""
+"""A project: `[tool.shardlift]`, the JAX that its own metadata asks for, and its files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shardlift.cli.files import IgnoreRules
-from shardlift.cli.input_files import read_bytes, reason
+from shardlift.cli.files import IgnoreRules, Passed, find_files, read_bytes, reason
+from shardlift.cli.stop import stop
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_allowed
+from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax
 
 _QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
@@ -32,8 +32,7 @@ class Config:
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target: Version | None = None
-    allowed: Version | None = None  # by its requirements
-    flax: Version | None = None
+    flax: Version | None = None  # the newest that its requirements allow
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
@@ -46,7 +45,7 @@ class Config:
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
-        return Settings(asked or self.allowed or NEWEST, self.flax or NEWEST_FLAX)
+        return Settings(asked or NEWEST, self.flax or NEWEST_FLAX)
 
 
 def find_config(start: Path) -> Config:
@@ -68,9 +67,7 @@ def find_config(start: Path) -> Config:
 
 
 def _with_pins(config: Config, pins: list[Pin]) -> Config:
-    lines = [pin.text for pin in pins]
-    allowed, flax = newest_allowed(lines), newest_allowed(lines, "flax")
-    return replace(config, allowed=allowed, flax=flax, pins=tuple(pins))
+    return replace(config, flax=newest_flax([pin.text for pin in pins]), pins=tuple(pins))
 
 
 def read_config(path: Path) -> Config:
@@ -192,3 +189,32 @@ def _text(path: Path) -> str:
         return read_bytes(str(path)).decode(errors="replace")
     except OSError:
         return ""
+
+
+@dataclass(frozen=True)
+class ProjectFiles:
+    """What a command looks at."""
+
+    config: Config
+    settings: Settings
+    files: list[str]
+    passed: Passed
+
+
+def open_project(
+    paths: tuple[str, ...], target: str | None = None, exclude: Sequence[str] = ()
+) -> ProjectFiles:
+    """The configuration and the files; stops the command if there are none, or it is wrong."""
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        stop(f"no such file or folder: {', '.join(missing)}")
+    try:
+        config = find_config(Path(paths[0]))
+        settings = config.settings(target)
+    except (ConfigError, ValueError) as error:
+        stop(str(error))
+    passed = Passed()
+    files = list(find_files(paths, passed, excluded=config.excluded(exclude)))
+    if not files and not passed.failed:
+        stop(f"no .py or .ipynb file under {', '.join(paths)}")
+    return ProjectFiles(config, settings, files, passed)

@@ -1,16 +1,24 @@
-"""Find the files to look at, without those that .gitignore names."""
+"""Finding and reading the files that a command was given."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from shardlift.cli.git import index
 from shardlift.cli.ignore import IgnorePattern, decide, parse_patterns
-from shardlift.cli.input_files import read_bytes, reason
+from shardlift.cli.stop import stop
 
+if TYPE_CHECKING:
+    from shardlift.capture.schema import Capture
+
+LARGEST_FILE = 256 * 2**20  # bytes; no program or notebook comes near
 SUFFIXES = (".py", ".ipynb")
 # Vendored code, and copies of the project's own.
 _NEVER = {".venv", "venv", "node_modules", ".tox", ".nox", ".eggs", ".ipynb_checkpoints"}
@@ -68,29 +76,38 @@ def _inside(
     suffixes: tuple[str, ...],
     excluded: Sequence[IgnoreRules],
 ) -> list[tuple[str, list[IgnoreRules] | None]]:
-    """The wanted files and folders of a folder, in order; folders with their ignore rules."""
+    """The wanted files and folders of a folder, in order; folders with their ignore rules.
+
+    As in git, a .gitignore does not count for files that are tracked.
+    """
     has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
     rules = [*outer, IgnoreRules(Path(folder))] if has_rules else outer
     try:
         with os.scandir(folder) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
+            found = (entry for entry in listed if _may_be_code(entry, suffixes))
+            entries = sorted(found, key=lambda entry: entry.name)
     except OSError as error:
         passed.failed.append((os.path.normpath(folder), reason(error)))
         return []
     wanted: list[tuple[str, list[IgnoreRules] | None]] = []
+    ignored = [entry.name for entry in entries if _is_ignored(rules, entry)]
+    tracked = index(folder, ignored) if ignored else None
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
-        if entry.name in _NOT_CODE or not (is_folder or entry.name.endswith(suffixes)):
-            continue
         # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
         is_file = not is_folder and os.path.isfile(entry.path)
-        path = Path(entry.path)
-        ignored = any(_is_ignored(given, path, is_folder) for given in (excluded, rules))
-        if entry.name in _NEVER or ignored or not (is_folder or is_file):
+        is_left_out = entry.name in ignored and entry.name not in (tracked or ())
+        is_left_out |= entry.name in _NEVER or _is_ignored(excluded, entry)
+        if is_left_out or not (is_folder or is_file):
             passed.skipped.append(os.path.normpath(entry.path))
         else:
             wanted.append((entry.path, rules if is_folder else None))
     return wanted
+
+
+def _may_be_code(entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> bool:
+    is_folder = entry.is_dir(follow_symlinks=False)
+    return entry.name not in _NOT_CODE and (is_folder or entry.name.endswith(suffixes))
 
 
 def _parents_in_repository(root: Path) -> list[Path]:
@@ -104,8 +121,9 @@ def _parents_in_repository(root: Path) -> list[Path]:
     return []
 
 
-def _is_ignored(rules: Sequence[IgnoreRules], path: Path, is_folder: bool) -> bool:
+def _is_ignored(rules: Sequence[IgnoreRules], entry: os.DirEntry[str]) -> bool:
     """The innermost .gitignore with a pattern that matches decides."""
+    path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
     decisions = (rule.decide(path, is_folder) for rule in reversed(rules))
     return next((decision for decision in decisions if decision is not None), False)
 
@@ -137,3 +155,33 @@ class IgnoreRules:
             return None
         relative = full.relative_to(self.folder).as_posix()
         return decide(self.patterns, relative + "/" * is_folder)
+
+
+def read_bytes(path: str) -> bytes:
+    """The bytes of a regular file; a pipe or a device is not waited for."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "is not a file")
+        content = stream.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise OSError(errno.EFBIG, f"has more than {LARGEST_FILE // 2**20} MB")
+    return content
+
+
+def reason(error: OSError) -> str:
+    """Why a file cannot be had, in a few words."""
+    return error.strerror or str(error) or type(error).__name__
+
+
+def read_capture(path: str, option: str = "") -> Capture:
+    """Read a capture with its parts, or stop with the reason; ``option`` is what named it."""
+    from shardlift.capture.files import CaptureError
+    from shardlift.capture.parts import read_whole
+
+    try:
+        return read_whole(path)
+    except CaptureError as error:
+        stop(str(error))
+    except OSError as error:
+        stop(f"{option} {path} cannot be read: {reason(error)}".lstrip())

@@ -8,7 +8,7 @@ import click
 
 from shardlift._files import replace_file
 from shardlift.cli.console import console
-from shardlift.cli.input_files import read_capture
+from shardlift.cli.files import read_capture
 from shardlift.cli.stop import stop
 from shardlift.report import machine, terminal
 from shardlift.report.view import View, view_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -14,31 +13,27 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.cli import contents as writing
-from shardlift.cli import git, requirements, transaction
+from shardlift.cli import git, transaction
+from shardlift.cli.config import open_project
 from shardlift.cli.console import phases
+from shardlift.cli.files import read_capture
 from shardlift.cli.formats import migration as formats
 from shardlift.cli.formats import pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.places import place
 from shardlift.cli.formats.pull_request import PullRequest
-from shardlift.cli.input_files import read_capture
 from shardlift.cli.leftovers import find_leftovers
-from shardlift.cli.project_files import open_project
+from shardlift.cli.requirements import raise_requirements, sentences
 from shardlift.cli.stop import end_by_exception, stop, stop_without_jax
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.report.numbers import count
-from shardlift.rewrite.changes import Change
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
-from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
 
-_SHOWN_LINES = 8
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -121,19 +116,11 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     opened = open_project(paths, asked.target_jax, asked.exclude)
     config, files, passed = opened.config, opened.files, opened.passed
     settings = replace(opened.settings, many_processes=options.many_processes)
-    contents = writing.Contents()
+    contents = transaction.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
 
-    def rewritten(settings: Settings) -> tuple[ProjectMigration, Migration]:
-        project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
-        return project, project.render()
-
-    project, migration = rewritten(settings)
-    is_asked = asked.target_jax is not None or config.target is not None
-    if not is_asked and settings.target < (migration.needed_jax or (0,)):
-        # The requirements are raised: no JAX would have both the new text and the old names.
-        settings = replace(settings, target=NEWEST)
-        project, migration = rewritten(settings)
+    project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
+    migration = project.render()
     verified = None
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
@@ -141,8 +128,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         if options.verify is not None and migration.changed:
             verified = _verify(project, contents, root, options, asked)
             migration = verified.migration
-    raised = requirements.to_raise(config, settings, migration)
-    migration = replace(migration, requirements=requirements.edited(raised, contents.read))
+    raised = raise_requirements(config, settings.target, migration, contents.read)
+    migration = replace(migration, requirements=raised.files)
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
         root = transaction.root_of([*paths, *(file.path for file in migration.changed)])
@@ -163,7 +150,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _summary(migration, diff, asked.verbose)
         for line in pull_request.facts(request):
             _say(line, diff)
-        for line in (*stale_lines(migration), *requirements.sentences(raised, settings, migration)):
+        needs = sentences(raised, settings.target, migration.needed_jax)
+        for line in (*stale_lines(migration), *needs):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
@@ -175,7 +163,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
 
 def _verify(
     project: ProjectMigration,
-    contents: writing.Contents,
+    contents: transaction.Contents,
     root: str,
     options: VerifyOptions,
     asked: Request,
@@ -187,10 +175,9 @@ def _verify(
         stop_without_jax(error)
     try:
         with end_by_exception(), phases(asked.quiet) as tell:
-            request = verified_migration.request(
-                project, contents, root, options, asked.goal, asked.verbose
+            return verified_migration.verify_migration(
+                project, contents, root, options, asked.goal, asked.verbose, tell
             )
-            return verified_migration.verify_migration(request, tell)
     except verified_migration.ERRORS as error:
         from shardlift.cli.stuck import explain_error
 
@@ -226,7 +213,9 @@ def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
         )
 
 
-def _write(migration: Migration, contents: writing.Contents, root: str, allow_dirty: bool) -> None:
+def _write(
+    migration: Migration, contents: transaction.Contents, root: str, allow_dirty: bool
+) -> None:
     """Write all files or none; where there is no git, each old text stays beside its file."""
     if not migration.changed:
         return
@@ -264,8 +253,8 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     for file in migration.files:
         for change in file.rewritten if verbose else ():
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
-        for changes, word in ((file.refused, "left as it is"), (file.skipped, "skipped")):
-            for line in by_reason(file.path, changes, word):
+        for changes, word in ((file.refused, "left as it is: "), (file.skipped, "skipped: ")):
+            for line in formats.by_reason(file.path, changes, word):
                 _say(line, diff)
     for choice in migration.processes:
         option = "" if choice.asked else " (--processes N)"
@@ -277,32 +266,15 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     click.echo(_totals(migration, diff), err=diff)
 
 
-def by_reason(path: str, changes: Sequence[Change], word: str) -> list[str]:
-    """One line for all places of a file that share a reason."""
-    groups: dict[str, list[Change]] = {}
-    for change in sorted(changes, key=lambda change: change.span):
-        groups.setdefault(change.reason, []).append(change)
-    lines: list[str] = []
-    for reason, (first, *others) in groups.items():
-        shown = _numbers([change.span.line for change in others])
-        also = f" (and {count(len(others), 'other place')}: line {shown})"
-        lines.append(f"{place(path, first.span)}: {word}: {reason}{also if others else ''}")
-    return lines
-
-
 def stale_lines(migration: Migration) -> list[str]:
     """The comments and strings that still speak of pmap, one line per file."""
     by_file: dict[str, list[int]] = {}
     for path, line, _ in find_leftovers(migration):
         by_file.setdefault(path, []).append(line)
     return [
-        f"{path}: comments or strings still speak of pmap: line {_numbers(lines)}"
+        f"{path}: comments or strings still speak of pmap: line {formats.numbers(lines)}"
         for path, lines in by_file.items()
     ]
-
-
-def _numbers(lines: Sequence[int]) -> str:
-    return ", ".join([*map(str, lines[:_SHOWN_LINES]), *["..."] * (len(lines) > _SHOWN_LINES)])
 
 
 def _say(line: str, aside: bool) -> None:

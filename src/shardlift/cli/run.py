@@ -20,12 +20,12 @@ from shardlift.cli.stuck import explain_stuck
 from shardlift.launch import (
     STUCK_STATUS,
     Failure,
+    Job,
     Member,
     Program,
     RunOptions,
     StuckJob,
     WhenStuck,
-    launch,
     report_uncaught,
     use_virtual_devices,
 )
@@ -203,14 +203,14 @@ def run_many(
     """Run the program in several processes; explain a failure, and exit with its status."""
     if devices is None and "JAX_PLATFORMS" not in os.environ:
         devices = 1
-    outcome = launch(
+    outcome = Job(
         program,
         processes=processes,
         devices=devices,
         emit=_emit,
         options=options,
         when_stuck=when_stuck,
-    )
+    ).run()
     if outcome.failure:
         told.add_failure(outcome.failure)
         click.echo(explain(outcome.failure, processes), err=True)

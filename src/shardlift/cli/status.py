@@ -17,8 +17,8 @@ from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, RuleSelection
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_pool import run
+from shardlift.cli.config import open_project
 from shardlift.cli.console import console
-from shardlift.cli.project_files import open_project
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count, percent
 from shardlift.source.model import Level

@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import itertools
 import json
 import os
 import shutil
+import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from shardlift.cli import git
-from shardlift.cli.input_files import read_bytes
+from shardlift.cli.files import read_bytes
 from shardlift.cli.stop import end_by_exception
 from shardlift.report.numbers import count
 
@@ -82,26 +84,26 @@ def _replaced(replacements: Sequence[Replacement], root: str) -> Iterator[str]:
     root = os.path.realpath(root)
     folder = os.path.join(root, FOLDER)
     given = _below(root, replacements)
-    try:
+    with _as_write_error(folder):
         os.mkdir(folder, 0o700)
-    except FileExistsError:
-        raise WriteError(f"another migrate has just begun here: {folder}") from None
-    except OSError as error:
-        raise WriteError(f"{folder} could not be written: {error}") from error
     try:
-        for number, (path, replacement) in enumerate(given.items()):
-            with _as_write_error(replacement.path):
-                _stage(os.path.join(root, path), replacement, os.path.join(folder, str(number)))
         with _as_write_error(folder):
-            journal = _write_journal(folder, given)
-        for number, (path, replacement) in enumerate(given.items()):
-            with _as_write_error(replacement.path):
-                os.replace(os.path.join(folder, f"{number}.new"), os.path.join(root, path))
+            journal = _put_in_place(root, folder, given)
         yield journal
     finally:
         edited = _put_back(folder)
     if edited:
         raise WriteError(_left_alone(edited))
+
+
+@contextlib.contextmanager
+def _as_write_error(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise WriteError(f"another migrate has just begun here: {folder}") from None
+    except OSError as error:
+        raise WriteError(f"{error.filename or folder} could not be written: {error}") from error
 
 
 def _below(root: str, replacements: Sequence[Replacement]) -> dict[str, Replacement]:
@@ -115,6 +117,24 @@ def _below(root: str, replacements: Sequence[Replacement]) -> dict[str, Replacem
     return found
 
 
+def _put_in_place(root: str, folder: str, given: dict[str, Replacement]) -> str:
+    """Rename the new texts over the files, once the journal names them; returns its path."""
+    names = [os.path.join(folder, str(number)) for number in range(len(given))]
+    for name, (path, replacement) in zip(names, given.items(), strict=True):
+        _stage(os.path.join(root, path), replacement, name)
+    files = [
+        {"path": path, "created": replacement.before is None, "new": _digest(replacement.after)}
+        for path, replacement in given.items()
+    ]
+    document = {"about": _ABOUT, "process": os.getpid(), "files": files}
+    journal = os.path.join(folder, _JOURNAL)
+    _create(f"{journal}.new", json.dumps(document, indent=1).encode())
+    os.replace(f"{journal}.new", journal)
+    for name, path in zip(names, given, strict=True):
+        os.replace(f"{name}.new", os.path.join(root, path))
+    return journal
+
+
 def _stage(path: str, replacement: Replacement, name: str) -> None:
     if _read(path) != replacement.before:
         raise WriteError(f"{replacement.path} has changed since it was read; nothing is written")
@@ -125,18 +145,6 @@ def _stage(path: str, replacement: Replacement, name: str) -> None:
             os.link(path, f"{name}.old")
         except OSError:  # a file system without links
             shutil.copy2(path, f"{name}.old")
-
-
-def _write_journal(folder: str, given: dict[str, Replacement]) -> str:
-    files = [
-        {"path": path, "created": replacement.before is None, "new": _digest(replacement.after)}
-        for path, replacement in given.items()
-    ]
-    document = {"about": _ABOUT, "process": os.getpid(), "files": files}
-    journal = os.path.join(folder, _JOURNAL)
-    _create(f"{journal}.new", json.dumps(document, indent=1).encode())
-    os.replace(f"{journal}.new", journal)
-    return journal
 
 
 def _put_back(folder: str) -> list[str]:
@@ -193,7 +201,7 @@ def recover(folder: str) -> str:
     if (why := _distrust(folder)) is not None:
         raise WriteError(f"{folder} is not from a migrate that was interrupted: {why}. Delete it.")
     process, entries = _read_journal(folder)
-    if process != os.getpid() and _is_alive(process):
+    if process not in (0, os.getpid()) and _is_alive(process):
         raise WriteError(
             f"another migrate is at work here, process {process} ({folder}). If that is something "
             "else by now, the old files are in that folder: move them back and delete it"
@@ -209,9 +217,9 @@ def _distrust(folder: str) -> str | None:
     if hasattr(os, "geteuid") and os.lstat(folder).st_uid != os.geteuid():
         return "it belongs to another user"
     known = git.index(os.path.dirname(folder), [FOLDER])
-    return (
-        "git could not be asked about it" if known is None else "git tracks it" if known else None
-    )
+    if known is None:
+        return "git could not be asked about it"
+    return "git tracks it" if known else None
 
 
 def _read_journal(folder: str) -> tuple[int, list[dict[str, Any]]]:
@@ -241,18 +249,11 @@ def _is_inside(root: str, path: str) -> bool:
 
 
 def _is_alive(process: int) -> bool:
-    if not process:
-        return False
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
     return True
-
-
-# ---- files
 
 
 def _digest(content: bytes) -> str:
@@ -268,17 +269,45 @@ def _read(path: str) -> bytes | None:
 
 def _create(path: str, content: bytes) -> None:
     """Write a file that is not there yet, not even as a link."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, 0o666), "wb") as stream:
+    with open(path, "xb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
 
 
-@contextlib.contextmanager
-def _as_write_error(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise WriteError(f"{path} could not be written: {error}") from error
+# ---- what is read and written
+
+
+class Contents:
+    """The bytes of files as they were first read."""
+
+    def __init__(self) -> None:
+        """Nothing is read until it is asked for."""
+        self._read: dict[str, bytes] = {}
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a file."""
+        if path not in self._read:
+            self._read[path] = Path(path).read_bytes()
+        return self._read[path]
+
+    def replacement(self, path: str, text: str) -> Replacement:
+        """What puts new text in the place of a file, in its own encoding."""
+        before = self._read.get(path)
+        try:
+            return Replacement(path, before, text.encode(_encoding(path, before or b"")))
+        except UnicodeEncodeError as error:
+            raise WriteError(f"{path} could not be written: {error}") from error
+
+    def copy(self, path: str) -> Replacement | None:
+        """What keeps the text of a file under another name, if no git repository has the file."""
+        before = self._read.get(path)
+        if before is None or git.is_repository(os.path.dirname(os.path.realpath(path))):
+            return None
+        return Replacement(free_name(path), None, before)
+
+
+def _encoding(path: str, content: bytes) -> str:
+    if path.endswith(".ipynb"):
+        return "utf-8-sig" if content.startswith(b"\xef\xbb\xbf") else "utf-8"
+    return tokenize.detect_encoding(io.BytesIO(content).readline)[0]

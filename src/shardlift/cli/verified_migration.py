@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from shardlift.capture.parts import read_whole
-from shardlift.cli import contents as writing
 from shardlift.cli import transaction
 from shardlift.cli.verify_options import OTHER_ORDER, VerifyOptions
+from shardlift.recording.caller import shown
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
 from shardlift.rewrite.engine import ProjectMigration
@@ -97,61 +97,86 @@ class ChangeCandidate:
         """Whether a function was mapped by this change."""
         if called is None or called.file != self.file:
             return False
+        if not self.id.line:
+            return True  # the changes of a notebook go together
         return any(first <= called.line <= last for first, last in self.change.sites)
 
 
-@dataclass(frozen=True)
-class VerifyRequest:
-    """What to prove, and how."""
+def verify_migration(
+    project: ProjectMigration,
+    contents: transaction.Contents,
+    root: str,
+    options: VerifyOptions,
+    goal: Goal,
+    verbose: bool,
+    tell: running.Tell,
+) -> VerifiedMigration:
+    """Run the program before and after, back out what differs, until the rest holds."""
+    assert options.verify is not None
+    given = options.tolerance or (OTHER_ORDER if goal is Goal.JIT else None)
+    default = ROUNDING if goal is Goal.GLOBAL else Tolerance()
+    tolerance = Tolerance(**given) if given else default  # type: ignore[arg-type]
+    settings = running.ComparisonOptions(
+        tolerance=tolerance,
+        devices=options.devices,
+        processes=options.processes or 1,
+        verbose=verbose,
+        facts=project.lacks_facts,
+    )
+    with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
+        command = running.parse_target(options.verify)
+        only_verified = goal is Goal.JIT
+        verifier = _Verifier(
+            project, contents, root, command, settings, only_verified, folder, tell
+        )
+        return verifier.verified()
 
+
+@dataclass
+class _Verifier:
     project: ProjectMigration
-    contents: writing.Contents
+    contents: transaction.Contents
     root: str  # of the journal
     command: running.RunSource
     settings: running.ComparisonOptions
     only_verified: bool  # whether to back out, too, what the command does not reach
-    output: OutputComparison
+    folder: str
+    tell: running.Tell
+    # Whether plain python does not run the program after, and `shardlift run` does.
+    patch: bool | None = None
+    holding: tuple[dict[str, str], ProgramVerdict] | None = None  # the texts of a run that held
+    runs: int = 0
+    most: int = 0
+    seconds: float | None = None  # of the last run
+    notes: dict[str, None] = field(default_factory=dict)
+    refused: list[ChangeCandidate] = field(default_factory=list)
+    # What differs between two runs of the program before, if it had to be run once more.
+    unstable_sites: set[SiteId] = field(default_factory=set)
+    unstable_output: tuple[Difference, ...] = ()
+    other_words: tuple[Difference, ...] = ()  # of the last run that held
 
-
-def verify_migration(request: VerifyRequest, tell: running.Tell) -> VerifiedMigration:
-    """Run the program before and after, back out what differs, until the rest holds."""
-    with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
-        return _Verifier(request, folder, tell).verified()
-
-
-class _Verifier:
-    def __init__(self, request: VerifyRequest, folder: str, tell: running.Tell) -> None:
-        self.request, self.folder, self.tell = request, folder, tell
-        # Whether plain python does not run the program after, and `shardlift run` does.
-        self.patch: bool | None = None
-        self.settled = Decisions()  # what is decided whatever the next runs show
-        self.holding: tuple[Migration, ProgramVerdict | None] | None = None
-        self.runs, self.most = 0, 0
-        self.seconds: float | None = None  # of the last run
-        self.notes: dict[str, None] = {}
-        self.refused: list[ChangeCandidate] = []
-        # What differs between two runs of the program before, if it had to be run once more.
-        self.unstable_sites: set[SiteId] = set()
-        self.unstable_output: tuple[Difference, ...] = ()
-        self.other_words: tuple[Difference, ...] = ()  # of the last run that held
+    @cached_property
+    def output(self) -> OutputComparison:
+        return OutputComparison(tolerance=self.settings.tolerance)
 
     def verified(self) -> VerifiedMigration:
-        if self.request.settings.facts:
-            self.request.project.use_facts([read_whole(self.before.path)])
-        full = self.request.project.render(self.settled)
+        if self.settings.facts:
+            self.project.use_facts([read_whole(self.before.path)])
+        full = self.project.render()
         places = [candidate for file in full.files for candidate in _candidates(file)]
         self.refused = [_candidate(one) for file in full.files for one in file.refused]
         if not places:
             return VerifiedMigration(full, (), 0)
-        found = self._left(places)
-        migration, outcome = self.holding or (self.request.project.render(self.settled), None)
+        found, decisions = self._left(places)
+        migration = self.project.render(decisions)  # the texts of the run that held, with reasons
+        outcome = self.holding[1] if self.holding else None
         results = tuple(self._results(places, found, outcome))
         notes = (*self.notes, *self._output_notes(), *self._hint(migration))
         return VerifiedMigration(migration, results, self.runs, outcome, notes)
 
     def _hint(self, migration: Migration) -> Iterable[str]:
         """What another goal would do with what is known from this run."""
-        if arrays := self.request.project.count_global_arrays():
+        if arrays := self.project.count_global_arrays():
             helper = "the helper and " if migration.helper_modules else ""
             axes = f"the device axis of {count(arrays, 'array')}"
             yield f"with this run, --to global would remove {helper}{axes}"
@@ -161,7 +186,7 @@ class _Verifier:
     @cached_property
     def before(self) -> running.Run:
         path = os.path.join(self.folder, "before.json")
-        run = running.record(self.request.command, self.request.settings, path, self.tell)
+        run = running.record(self.command, self.settings, path, self.tell)
         if run.side.status:
             said = f"the command ended with status {run.side.status} before anything was changed"
             self.notes[f"{said}; what it did until then is compared"] = None
@@ -172,25 +197,27 @@ class _Verifier:
         """What differs if the program before is run once more: it cannot be compared."""
         path = os.path.join(self.folder, "again.json")
         tell = lambda text: self.tell(f"{text} (once more)")  # noqa: E731
-        again = running.record(self.request.command, self.request.settings, path, tell)
+        again = running.record(self.command, self.settings, path, tell)
         return unstable_sites(self._judged(again)), tuple(self._differences(again))
 
     # ---- which places stay
 
-    def _left(self, places: list[ChangeCandidate]) -> Search[ChangeCandidate]:
+    def _left(self, places: list[ChangeCandidate]) -> tuple[Search[ChangeCandidate], Decisions]:
         there = self._reached(self._judged(self.before), places)
-        if not there:
+        sites = sum(place.is_site for place in places)
+        called = there if sites else self.before.recorded.capture.sites
+        if not called:
             side = self.before.side
             ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
-            sites = count(sum(place.is_site for place in places), "site")
+            what = f"none of the {count(sites, 'site')} that would be rewritten"
             raise running.CannotRunError(
-                f"`{self.request.command.text}` calls none of the {sites} that would be "
-                f"rewritten: there is nothing to compare.{ended}"
+                f"`{self.command.text}` calls {what if sites else 'no mapped function'}: there is "
+                f"nothing to compare.{ended}"
             )
         unreached = {
             place: f"not verified: {NOT_RUN}"
             for place in places
-            if place.is_site and place not in there and self.request.only_verified
+            if place.is_site and place not in there and self.only_verified
         }
 
         def decided(kept: frozenset[ChangeCandidate], out: dict[ChangeCandidate, str]) -> Decisions:
@@ -203,38 +230,29 @@ class _Verifier:
             candidates,
             lambda kept: self._trial(decided(kept, {}), kept),
             self.most,
-            self._begin_bisection,
+            lambda runs: self.tell(
+                "the run does not show which change makes the difference: trying parts of them, in "
+                f"at most {count(runs, 'more run')}"
+            ),
         )
         found.out.update(unreached)
-        self._settle(decided(found.kept, found.out))
-        return found
-
-    def _settle(self, decisions: Decisions) -> None:
-        """The decisions with their reasons; the texts are those of the run that held."""
-        self.settled = decisions
-        migration = self.request.project.render(decisions)
-        self.holding = (migration, self.holding[1] if self.holding else None)
-
-    def _begin_bisection(self, runs: int) -> None:
-        self.tell(
-            "the run does not show which change makes the difference: trying parts of them, in at "
-            f"most {count(runs, 'more run')}"
-        )
+        return found, decided(found.kept, found.out)
 
     # ---- a run
 
     def _trial(
         self, decisions: Decisions, kept: frozenset[ChangeCandidate]
     ) -> Trial[ChangeCandidate]:
-        migration = self.request.project.render(decisions)
-        if self.holding is not None and _texts(migration) == _texts(self.holding[0]):
+        migration = self.project.render(decisions)
+        texts = {file.path: file.after for file in migration.changed}
+        if self.holding is not None and texts == self.holding[0]:
             return Trial(True)  # nothing that was not run already
-        changes = [self.request.contents.replacement(f.path, f.after) for f in migration.changed]
+        changes = [self.contents.replacement(f.path, f.after) for f in migration.changed]
         self.runs += 1
         _ = self.before
         try:
             left = any(file.refused for file in migration.files)
-            after = transaction.during(changes, self.request.root, lambda: self._after(left))
+            after = transaction.during(changes, self.root, lambda: self._after(left))
         except running.CannotRunError as error:
             last = str(error).rstrip().rpartition("\n")[2]
             return Trial(False, problem=f"the program fails with it: {last}")
@@ -244,14 +262,14 @@ class _Verifier:
             self.unstable_sites, self.unstable_output = self.unstable
             trial = self._compared(outcome, after, kept)
         if trial.holds:
-            self.holding = (migration, outcome)
+            self.holding = (texts, outcome)
         return trial
 
     def _compared(
         self, outcome: ProgramVerdict, after: running.Run, kept: frozenset[ChangeCandidate]
     ) -> Trial[ChangeCandidate]:
         """What the functions returned, and then what the program printed and wrote."""
-        trial = trial_of(outcome, kept, self.unstable_sites, self.request.only_verified)
+        trial = trial_of(outcome, kept, self.unstable_sites, self.only_verified)
         if not trial.holds:
             return trial
         differences = self._differences(after)
@@ -264,17 +282,17 @@ class _Verifier:
 
     def _differences(self, other: running.Run) -> list[Difference]:
         unstable = {one.place for one in self.unstable_output}
-        return self.request.output.differences(self.before.output, other.output, unstable)
+        return self.output.differences(self.before.output, other.output, unstable)
 
     def _output_notes(self) -> Iterable[str]:
         """What of the output was compared, masked and left out."""
-        comparison, output = self.request.output, self.before.output
+        comparison, output = self.output, self.before.output
         masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
         if self.other_words:
             yield "the output differs, though the numbers are the same: " + _listed(
                 str(difference) for difference in self.other_words
             )
-        elif masked or self.request.settings.verbose:
+        elif masked or self.settings.verbose:
             but = f", but for what may differ: {masked}" if masked else ""
             yield f"the output is the same, {output.extent}{but}"
         if self.unstable_output:
@@ -282,7 +300,7 @@ class _Verifier:
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"
 
     def _judged(self, after: running.Run) -> ProgramVerdict:
-        return running.judge_runs(self.before, after, self.request.settings.tolerance)
+        return running.judge_runs(self.before, after, self.settings.tolerance)
 
     def _reached(
         self, outcome: ProgramVerdict, places: list[ChangeCandidate]
@@ -308,15 +326,15 @@ class _Verifier:
         path = os.path.join(self.folder, "after.json")
         for old in glob.glob(f"{glob.escape(path)}*"):  # of the run before, of all its processes
             os.unlink(old)
-        settings = replace(self.request.settings, patch_after=patch)
+        settings = replace(self.settings, patch_after=patch)
         tell = lambda _: self.tell(self._progress())  # noqa: E731
         began = time.monotonic()
-        run = running.record(self.request.command, settings, path, tell, self.before)
+        run = running.record(self.command, settings, path, tell, self.before)
         self.seconds = time.monotonic() - began
         return run
 
     def _progress(self) -> str:
-        text = f"run {self.runs} of at most {self.most}: {self.request.command.text}"
+        text = f"run {self.runs} of at most {self.most}: {self.command.text}"
         return text if self.seconds is None else f"{text} (the last one took {self.seconds:.0f} s)"
 
     # ---- what is said
@@ -365,46 +383,10 @@ def _candidates(file: FileResult) -> Iterable[ChangeCandidate]:
 
 
 def _candidate(change: Change) -> ChangeCandidate:
-    return ChangeCandidate(shown(change.id.path), change.id, change)
-
-
-def shown(path: str) -> str:
-    """A file as captures name it."""
-    from shardlift.recording.caller import shown
-
-    return shown(os.path.abspath(path))
-
-
-def _texts(migration: Migration) -> dict[str, str]:
-    return {file.path: file.after for file in migration.changed}
+    return ChangeCandidate(shown(os.path.abspath(change.id.path)), change.id, change)
 
 
 def _listed(texts: Iterable[str]) -> str:
     """The first of some texts, and how many more there are."""
     first = [*dict.fromkeys(texts)]
     return "; ".join(first[:3]) + (f" and {len(first) - 3} more" * (len(first) > 3))
-
-
-def request(
-    project: ProjectMigration,
-    contents: writing.Contents,
-    root: str,
-    options: VerifyOptions,
-    goal: Goal,
-    verbose: bool,
-) -> VerifyRequest:
-    """What the options of `fix` or `migrate` ask for."""
-    assert options.verify is not None
-    given = options.tolerance or (OTHER_ORDER if goal is Goal.JIT else None)
-    default = ROUNDING if goal is Goal.GLOBAL else Tolerance()
-    tolerance = Tolerance(**given) if given else default  # type: ignore[arg-type]
-    settings = running.ComparisonOptions(
-        tolerance=tolerance,
-        devices=options.devices,
-        processes=options.processes or 1,
-        verbose=verbose,
-        facts=project.lacks_facts,
-    )
-    command = running.parse_target(options.verify)
-    output = OutputComparison(tolerance=tolerance)
-    return VerifyRequest(project, contents, root, command, settings, goal is Goal.JIT, output)

@@ -1,6 +1,6 @@
 """Running a program in one process, or in many local ones under one coordinator."""
 
-from shardlift.launch.job import STUCK_STATUS, Emit, Failure, Outcome, launch
+from shardlift.launch.job import STUCK_STATUS, Failure, Job, Outcome
 from shardlift.launch.member import Member
 from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import (
@@ -15,8 +15,8 @@ from shardlift.launch.stuck import StuckJob, StuckProcess, WhenStuck
 
 __all__ = [
     "STUCK_STATUS",
-    "Emit",
     "Failure",
+    "Job",
     "Member",
     "Outcome",
     "Program",
@@ -26,7 +26,6 @@ __all__ = [
     "StuckProcess",
     "ThreadStack",
     "WhenStuck",
-    "launch",
     "report_uncaught",
     "signal_group",
     "use_virtual_devices",

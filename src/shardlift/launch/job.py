@@ -36,7 +36,7 @@ from shardlift.launch.stuck import (
     cpu_seconds,
 )
 
-__all__ = ["STUCK_STATUS", "Emit", "Failure", "Job", "Outcome", "launch"]
+__all__ = ["STUCK_STATUS", "Emit", "Failure", "Job", "Outcome"]
 
 Emit = Callable[[int, str, str], None]  # process, "stdout" or "stderr", a line
 _TICK = 0.05  # how often the processes are looked at, in seconds
@@ -47,6 +47,7 @@ _DUMP = 1.0  # how long processes have to write their stacks, in seconds
 # its state at the next step that all processes agree on. Then it is taken to be inside XLA.
 _TERMINATED = 5.0
 _WRITING = 20.0  # how long a process that is to end has to write its record
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 STUCK_STATUS = 79  # after the last one of sysexits.h, before those of signals
 
 
@@ -77,53 +78,6 @@ class Outcome:
     stuck: StuckJob | None = None  # it was ended because of that
 
 
-def launch(
-    program: Program,
-    *,
-    processes: int,
-    devices: int | None,
-    emit: Emit,
-    grace: float = 3.0,
-    start_timeout: int = 300,
-    options: RunOptions | None = None,
-    environ: Mapping[str, str] | None = None,
-    when_stuck: WhenStuck | None = None,
-) -> Outcome:
-    """Run ``program`` in ``processes`` local processes and wait for them.
-
-    Args:
-        program: what each process runs.
-        processes: how many.
-        devices: virtual CPU devices of each; None leaves the choice of devices to JAX.
-        emit: is called with each line that a process prints.
-        grace: seconds that processes have to end when they are told to, before they are killed.
-        start_timeout: seconds in which all processes must have imported JAX.
-        options: what is restored in each process, and recorded of it; nothing by default.
-        environ: the environment of the processes; by default, this process's own.
-        when_stuck: what to do when no process uses the CPU or prints; nothing by default.
-
-    Returns:
-        Status 0, or the status of the first process that failed: the others are ended then; 2 if a
-        record could not be written. SIGINT and SIGTERM end all processes, and so does SIGTERM to
-        one of them.
-    """
-    options = options or RunOptions(patch=False)
-    job = Job(program, processes, devices, emit, start_timeout, options, environ, when_stuck)
-    stops: list[int] = []
-    before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
-    try:
-        job.start()
-        return job.watch(stops, grace)
-    finally:
-        job.kill()
-        job.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-_STOPS = (signal.SIGINT, signal.SIGTERM)
-
-
 @dataclass
 class _Worker:
     popen: subprocess.Popen[bytes]
@@ -142,30 +96,58 @@ class _Worker:
         return self.ready and self.link.fileno() >= 0 and self.popen.poll() is None
 
 
+@dataclass
 class Job:
-    """The processes of one job."""
+    """A program that runs in several local processes.
 
-    def __init__(
-        self,
-        program: Program,
-        processes: int,
-        devices: int | None,
-        emit: Emit,
-        start_timeout: int,
-        options: RunOptions,
-        environ: Mapping[str, str] | None = None,
-        when_stuck: WhenStuck | None = None,
-    ) -> None:
-        """Nothing is started yet. The arguments are those of ``launch``."""
-        self.environ = os.environ if environ is None else environ
-        self.program, self.processes, self.devices = program, processes, devices
-        self.emit, self.start_timeout, self.options = emit, start_timeout, options
+    Args:
+        program: what each process runs.
+        processes: how many.
+        devices: virtual CPU devices of each; None leaves the choice of devices to JAX.
+        emit: is called with each line that a process prints.
+        options: what is restored in each process, and recorded of it; nothing by default.
+        environ: the environment of the processes; by default, this process's own.
+        when_stuck: what to do when no process uses the CPU or prints; nothing by default.
+        grace: seconds that processes have to end when they are told to, before they are killed.
+        start_timeout: seconds in which all processes must have imported JAX.
+    """
+
+    program: Program
+    processes: int
+    devices: int | None
+    emit: Emit
+    options: RunOptions = field(default_factory=lambda: RunOptions(patch=False))
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    when_stuck: WhenStuck | None = None
+    grace: float = 3.0
+    start_timeout: int = 300
+
+    def __post_init__(self) -> None:
+        """Nothing is started yet."""
         self.workers: list[_Worker] = []
         self.selector = selectors.DefaultSelector()
         self.heard = 0  # how often a process has said something
-        self.when_stuck = when_stuck
-        self._clock = StuckClock(when_stuck.after) if when_stuck else None
+        self._clock = StuckClock(self.when_stuck.after) if self.when_stuck else None
         self._next_look = 0.0
+
+    def run(self) -> Outcome:
+        """Start the processes and wait for them.
+
+        Returns:
+            Status 0, or the status of the first process that failed: the others are ended then; 2
+            if a record could not be written. SIGINT and SIGTERM end all processes, and so does
+            SIGTERM to one of them.
+        """
+        stops: list[int] = []
+        before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
+        try:
+            self.start()
+            return self.watch(stops)
+        finally:
+            self.kill()
+            self.close()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def start(self) -> None:
         """Start all processes."""
@@ -212,7 +194,7 @@ class Job:
         os.set_blocking(source.fileno(), False)
         self.selector.register(source, selectors.EVENT_READ, (source, lines))
 
-    def watch(self, stops: list[int], grace: float) -> Outcome:
+    def watch(self, stops: list[int]) -> Outcome:
         """Pass output on until all processes ended, one failed, or a signal came."""
         while not stops and not self._failures() and self._alive():
             self._pump(_TICK)
@@ -221,16 +203,16 @@ class Job:
                 continue
             stuck = self._ask_for_stacks()
             if self.when_stuck.end:
-                self.end(signal.SIGTERM, grace, stops)
+                self.end(signal.SIGTERM, stops)
                 return Outcome(STUCK_STATUS, stuck=stuck)
             self.when_stuck.report(stuck)
         if stops:
-            self.end(stops[0], grace, stops)
+            self.end(stops[0], stops)
             return Outcome(128 + stops[0], interrupted=True)
         if not self._failures():
             self._drain()
         if failure := self._root_cause():
-            self.end(signal.SIGTERM, grace, stops)
+            self.end(signal.SIGTERM, stops)
             status = failure.status
             return Outcome(status if status >= 0 else 128 - status, failure)
         unwritten = tuple(k for k, worker in enumerate(self.workers) if worker.unwritten)
@@ -275,15 +257,15 @@ class Job:
         )
         return StuckJob(seconds, self.processes, states)
 
-    def end(self, number: int, grace: float, stops: list[int]) -> None:
-        """Tell all processes to end; kill them after ``grace`` seconds or at a second signal.
+    def end(self, number: int, stops: list[int]) -> None:
+        """Tell all processes to end; kill them after the grace or at a second signal.
 
         Those that are writing their records then have longer.
         """
         told = len(stops)
         for worker in self.workers:
             signal_group(worker.popen, number)
-        deadline = time.monotonic() + grace
+        deadline = time.monotonic() + self.grace
         while self._alive() and len(stops) == told:
             late = time.monotonic() - deadline
             if late > (_WRITING if self._any_writes() else 0):

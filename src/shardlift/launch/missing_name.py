@@ -24,18 +24,12 @@ _IN_TEXT = (
     re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"),
     re.compile(r"^(?P<module>jax[\w.]*)\.(?P<name>\w+) (?:is|was|has been) (?:deprecated|removed)"),
 )
-# Errors of calls that JAX took once, and what to write.
+# Errors of calls that JAX took once and `run` does not restore, and what to write.
 _CALLS = {
-    r"pjit\(\) got an unexpected keyword argument 'in_axis_resources'": "pjit has in_shardings in "
-    "place of in_axis_resources since JAX 0.4.14",
-    r"pjit\(\) got an unexpected keyword argument 'out_axis_resources'": "pjit has out_shardings "
-    "in place of out_axis_resources since JAX 0.4.14",
     r"shard_map\(\) got an unexpected keyword argument 'check_rep'": "jax.shard_map has check_vma "
     "in place of check_rep",
     r"shard_map\(\) got an unexpected keyword argument 'auto'": "jax.shard_map has axis_names, the "
     "other axes, in place of auto",
-    r"(log_)?softmax\(\) got an unexpected keyword argument 'initial'": "softmax has no initial= "
-    "since JAX 0.4.36: leave it out",
     r"solve\(\) got an unexpected keyword argument 'sym_pos'": "solve has assume_a='pos' in place "
     "of sym_pos since JAX 0.4.21",
     r"'kind' argument to (arg)?sort is not supported": "sort and argsort have stable= in place of "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -151,10 +151,11 @@ class ProjectMigration:
             kept = many and _maps(file.refused)
             if kept or _maps(file.rewritten):
                 line = None if asked else self._project.process_evidence(file.path)
-                choices.append(ProcessChoice(many, line, asked, kept))
+                choices.append(ProcessChoice(many, line, asked, kept, file.path))
         # A line says more than its absence.
         choices.sort(key=lambda choice: (choice.many, not choice.kept, choice.line is None))
-        return tuple({choice.many: choice for choice in reversed(choices)}.values())
+        first = tuple({choice.many: choice for choice in reversed(choices)}.values())
+        return first if len(first) > 1 else tuple(replace(choice, path="") for choice in first)
 
     def _stage(self, decisions: Decisions) -> _Stage:
         """The files as the step that needs all of them together leaves them."""

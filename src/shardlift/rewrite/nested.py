@@ -71,7 +71,7 @@ def _calls_from(file: File, function: ast.AST) -> Iterator[ast.Call]:
     """The calls in a function, and in the functions of the file that it calls."""
     reached = [function]
     for one in reached:
-        for call in file.index.within(one, ast.Call):
+        for call in file.index.calls_in[one]:
             yield call
             value = file.only(call.func)
             if isinstance(value, Known) and value.file is file and value.node not in reached:

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass, field
 
 from shardlift.source.file import File
+from shardlift.source.mentions import Mention, Use
 from shardlift.source.values import Constant
 
 # The axis of a site without a name: no collective of the program may find it, as none found it
@@ -121,6 +122,21 @@ def _all_devices(options: Options) -> str:
     if not is_call or options.file.called(node) not in ("jax.devices", "jax.local_devices"):
         raise UnsupportedError("it has devices of its own: make a mesh of them")
     return options.file.text(node)
+
+
+def options_of(file: File, mention: Mention) -> Options:
+    """The options of a call of pmap, or of a decorator."""
+    if mention.use is not Use.DECORATOR:
+        assert isinstance(mention.node, ast.Call)
+        return read_options(file, mention.node)
+    return decorating(file, mention.node)
+
+
+def decorating(file: File, decorator: ast.expr) -> Options:
+    """The options of a decorator."""
+    if isinstance(decorator, ast.Call):
+        return read_options(file, decorator, skip=1)
+    return Options(file, None, {})
 
 
 def read_options(file: File, call: ast.Call, skip: int = 0) -> Options:

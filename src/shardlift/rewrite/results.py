@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardlift.rewrite.changes import Change
@@ -40,6 +41,7 @@ class ProcessChoice:
     line: Evidence | None = None  # None: asked for, or one process as nothing shows several
     asked: bool = False
     kept: bool = False  # sites keep jax.pmap: what is written for them is for one process
+    path: str = ""  # a file that it holds for, if there is another choice for others
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,22 @@ class Migration:
         return tuple(sorted(names, key=lambda one: (-len(one.paths), one.row.name)))
 
     @property
-    def changes_program(self) -> bool:
-        """Whether a file needs that JAX that is neither a test nor a notebook."""
-        changed = [file.path for file in self.files if self._floor(file) is not None]
-        return not all(is_test(path) or path.endswith(".ipynb") for path in changed)
+    def needed_by_program(self) -> Version | None:
+        """The same, of files that are neither tests nor notebooks."""
+        return max(filter(None, map(self._floor, self._program)), default=None)
+
+    @property
+    def needed_below(self) -> Version | None:
+        """The first JAX that the program does not run on: one that has no name that is left."""
+        names = {change.name for file in self._program for change in file.refused}
+        gone = [row.gone for row in ALL if row.name in names and row.name.startswith("jax.")]
+        return min(gone, default=None)
+
+    @property
+    def _program(self) -> Iterator[FileResult]:
+        for file in self.files:
+            if not is_test(file.path) and not file.path.endswith(".ipynb"):
+                yield file
 
     def _floor(self, file: FileResult) -> Version | None:
         if self.goal is Goal.SHIM and file.rewritten:

@@ -34,11 +34,10 @@ def runs_at_import(file: File, node: ast.expr) -> bool:
     return file.index.function_around(at) is None and not is_guarded
 
 
-def runs_once(file: File, node: ast.AST, depth: int = 4, is_called: bool = False) -> bool:
+def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
     """Whether a place runs once: at the top level, or in a function that is called once.
 
-    A function that the project does not call may be where it starts; `is_called`: that is not
-    enough.
+    A function that the project does not call may be where it starts.
     """
     for around in file.index.ancestors(node):
         if isinstance(around, MANY):
@@ -48,19 +47,17 @@ def runs_once(file: File, node: ast.AST, depth: int = 4, is_called: bool = False
             if isinstance(around, ast.FunctionDef) and around.name == "__init__":
                 called = file.index.parents[around]  # the class: it makes an object
             is_global = called in file.index.root.body
-            return is_global and depth > 0 and _is_called_once(file, called, depth, is_called)
+            return is_global and depth > 0 and _is_called_once(file, called, depth)
     return True
 
 
-def _is_called_once(file: File, function: ast.AST, depth: int, is_called: bool) -> bool:
+def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:
     """Whether a project mentions a function at one place, which runs once, or starts with it."""
     name = getattr(function, "name", "")
     if getattr(function, "decorator_list", ()):
         return False
     uses = list(global_mentions(file, name))
-    if len(uses) > 1 or (is_called and not uses):
-        return False
-    return all(runs_once(*use, depth - 1, is_called) for use in uses)
+    return len(uses) < 2 and all(runs_once(*use, depth - 1) for use in uses)
 
 
 def global_mentions(file: File, name: str) -> Iterator[tuple[File, ast.Name | ast.Attribute]]:
@@ -126,7 +123,7 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
         *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
     ]
     for node in nodes:
-        text = ast.unparse(node.func if isinstance(node, ast.Call) else node.value)
+        text = "".join(file.text(node.func if isinstance(node, ast.Call) else node.value).split())
         if _FLAGS.search(text):
             return True
         is_later = limit is not None and node.lineno >= limit
@@ -161,7 +158,7 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
     if operand is None or isinstance(operand, ast.Lambda) or _is_partial(file, operand):
         return False
     repeated = next(_repeated(file, site), None)
-    if repeated is None or runs_once(file, site, is_called=True):
+    if repeated is None or runs_once(file, site):
         return False
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.file is not file:

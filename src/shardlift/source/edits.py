@@ -18,7 +18,12 @@ class OverlapError(ValueError):
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Apply edits to a text. Equal edits count once; raises `OverlapError` if two overlap."""
+    """Apply edits to a text. Equal edits count once; raises `OverlapError` if two overlap.
+
+    >>> whole, name = Edit(Span(1, 0, 1, 7), "g(x)"), Edit(Span(1, 2, 1, 3), "h")
+    >>> apply_edits("f(g(x))", [whole, name])
+    'h(x)'
+    """
     pieces: list[str] = []
     done = 0
     for start, end, replacement in _replacements(text, edits):
@@ -70,10 +75,21 @@ def split_lines(text: str) -> list[str]:
 
 
 def _replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
-    """Start, end and new text of each edit, without duplicates; at one place, in their order."""
+    """Start, end and new text of each edit, without duplicates; at one place, in their order.
+
+    Where an edit keeps a part of what it replaces, edits of that part are made in its new text.
+    """
     starts = line_starts(text)
     replaced = dict.fromkeys((*_offsets(starts, edit.span), edit.replacement) for edit in edits)
-    return sorted(replaced, key=lambda one: one[:2])
+    outer: list[tuple[int, int, str]] = []
+    for start, end, new in sorted(replaced, key=lambda one: one[:2]):
+        around = outer[-1] if outer and outer[-1][0] < start < end <= outer[-1][1] else None
+        kept = re.compile(rf"(?<![\w.]){re.escape(text[start:end])}(?!\w)")
+        if around is not None and kept.search(around[2]):
+            outer[-1] = (*around[:2], kept.sub(new.replace("\\", r"\\"), around[2]))
+        else:
+            outer.append((start, end, new))
+    return outer
 
 
 def _offsets(starts: Sequence[int], span: Span) -> tuple[int, int]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from shardlift.source.edits import line_starts
 from shardlift.source.model import Edit, Span, Version
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.resolve import Resolver
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from shardlift.source.shard_maps import ShardMap
     from shardlift.source.sites import Site
     from shardlift.source.unfollowed import Unfollowed
-
-_LONG_LINE = 10_000  # bytes; the characters of a longer line are counted once only
 
 
 class File:
@@ -40,7 +37,7 @@ class File:
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
         # What rules ask again for every node of a long file, by the function that finds it.
         self.memo: dict[object, Any] = {}
-        # For long lines, the byte at which each character ends.
+        # For lines that are not ASCII, the byte at which each character ends.
         self._ends: dict[int, list[int]] = {}
 
     def __repr__(self) -> str:
@@ -86,6 +83,19 @@ class File:
     def called(self, node: ast.AST | None) -> str | None:
         """The library name of the function that a call calls."""
         return self.name(node.func) if isinstance(node, ast.Call) else None
+
+    @cached_property
+    def library_calls(self) -> dict[str, list[ast.Call]]:
+        """The calls of functions of libraries, by the names of the functions."""
+        calls: dict[str, list[ast.Call]] = {}
+        for call in self.index.nodes(ast.Call):
+            if (name := self.called(call)) is not None:
+                calls.setdefault(name, []).append(call)
+        return calls
+
+    def calls_of(self, *names: str) -> list[ast.Call]:
+        """The calls of some functions of libraries."""
+        return [call for name in names for call in self.library_calls.get(name, ())]
 
     @cached_property
     def sites(self) -> list[Site]:
@@ -144,17 +154,7 @@ class File:
     @cached_property
     def lines(self) -> list[str]:
         """The lines of the text without line ends; the last is empty if the text ends in one."""
-        return [line.rstrip("\r\n") for line in self._whole_lines]
-
-    @cached_property
-    def _whole_lines(self) -> list[str]:
-        text = self.source.text
-        return [text[a:b] for a, b in pairwise([*line_starts(text), len(text)])]
-
-    @cached_property
-    def _bytes(self) -> list[bytes]:
-        """The lines with their ends, encoded because `ast` counts columns in bytes."""
-        return [line.encode() for line in self._whole_lines]
+        return [line.rstrip("\r\n") for line in self.source.lines]
 
     def span(self, node: ast.AST) -> Span:
         """The span of a node in characters; in its cell, if the file is a notebook."""
@@ -172,12 +172,10 @@ class File:
         return Span(first, column, first + end_line - line, end_column, cell)
 
     def _characters(self, line: int, column: int) -> int:
-        if line > len(self._bytes) or self._whole_lines[line - 1].isascii():
+        if line > len(self.source.lines) or self.source.lines[line - 1].isascii():
             return column
-        if len(self._bytes[line - 1]) < _LONG_LINE:
-            return len(self._bytes[line - 1][:column].decode(errors="ignore"))
         if line not in self._ends:
-            widths = (len(character.encode()) for character in self._whole_lines[line - 1])
+            widths = (len(character.encode()) for character in self.source.lines[line - 1])
             self._ends[line] = list(accumulate(widths))
         return bisect_right(self._ends[line], column)
 
@@ -191,11 +189,12 @@ class File:
         line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
         if not line:
             return ""
-        column, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
-        lines = self._bytes[line - 1 : last]
+        start = self._characters(line, getattr(node, "col_offset", 0))
+        end = self._characters(last, getattr(node, "end_col_offset", 0))
+        lines = self.source.lines[line - 1 : last]
         if len(lines) == 1:
-            return lines[0][column:end].decode(errors="replace")
-        return b"".join([lines[0][column:], *lines[1:-1], lines[-1][:end]]).decode(errors="replace")
+            return lines[0][start:end]
+        return "".join([lines[0][start:], *lines[1:-1], lines[-1][:end]])
 
     def brief(self, node: ast.AST) -> str:
         """The source text of a node on one line, short enough for a message."""

@@ -180,12 +180,11 @@ def has_device_axis(file: File, node: ast.expr) -> bool:
 
 
 def collectives(file: File, node: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-    """Every collective inside a node, with its library name."""
-    for call in ast.walk(node):
-        if isinstance(call, ast.Call):
-            name = file.called(call)
-            if name in COLLECTIVES:
-                yield call, name or ""
+    """Every collective inside a function, with its library name."""
+    for call in file.index.calls_in[node]:
+        name = file.called(call)
+        if name in COLLECTIVES:
+            yield call, name or ""
 
 
 def axis_of(file: File, call: ast.Call) -> object:

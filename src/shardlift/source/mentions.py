@@ -69,12 +69,10 @@ def _candidates(file: File) -> Iterator[Name]:
     names = {a.asname or a.name for a in imported if a.name.rpartition(".")[2] in _LAST}
     if any(alias.name == "*" for alias in imported):
         names |= _LAST
-    for attribute in file.index.nodes(ast.Attribute):
-        if attribute.attr in _LAST and isinstance(attribute.ctx, ast.Load):
-            yield attribute
-    for name in file.index.nodes(ast.Name):
-        if name.id in names and isinstance(name.ctx, ast.Load):
-            yield name
+    for last in _LAST & file.index.attributes.keys():
+        yield from file.index.attributes[last]
+    for name in names & file.index.names.keys():
+        yield from (use for use in file.index.names[name] if isinstance(use.ctx, ast.Load))
 
 
 def _is_inspected(file: File, name: Name) -> bool:

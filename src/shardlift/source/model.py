@@ -163,6 +163,7 @@ class Rule:
     pattern: re.Pattern[bytes] | None = None
     # The first JAX version that the rule applies to.
     since: Version = (0,)
+    before_flax: Version = (9999,)  # the first flax that it does not apply to
     # The JAX and the flax that the bad examples are for, if they are not the newest.
     holds_for: tuple[Version, Version] | None = None
     # The kinds of changes after which a finding is gone; Kind.NAME: the edits of its match.

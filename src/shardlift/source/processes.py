@@ -20,6 +20,7 @@ from shardlift.source.scopes import FUNCTIONS, last_name
 if TYPE_CHECKING:
     from shardlift.source.file import File
 
+ONE_PROCESS_ONLY = "written for one process, not for several"  # what helpers raise
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
 _CALLED = _INDEX | _COUNT | {"initialize"}
@@ -76,7 +77,7 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
         return None
     for child, parent in _upwards(file, call):
         if isinstance(parent, ast.Assert):
-            return False if last in _COUNT else None
+            return None if last in _INDEX else not _is_compared_with_one(file, call)
         if isinstance(parent, ast.Call) and child is not parent.func:
             if _MESSAGES.search(last_name(parent.func)) is None:
                 break
@@ -84,15 +85,33 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
         if isinstance(parent, _PARTS):
             continue
         if isinstance(parent, ast.If) and child is parent.test:
-            if last in _INDEX:
+            if last in _INDEX or _is_of_helper(parent):
                 return None
-            return not isinstance(parent.body[-1], ast.Raise)
+            raises = isinstance(parent.body[-1], ast.Raise)
+            return not (raises and _is_compared_with_one(file, call))
         if isinstance(parent, ast.IfExp) and child is parent.test and last in _INDEX:
             return None
         break
     is_compared = isinstance(file.index.parents.get(call), ast.Compare)
     # `is_main = jax.process_index() == 0` is a flag for messages.
     return None if last in _INDEX and is_compared else True
+
+
+def _is_compared_with_one(file: File, call: ast.Call) -> bool:
+    """Whether it is `process_count() == 1` and the like; `n % process_count()` divides work."""
+    parent = file.index.parents.get(call)
+    if not isinstance(parent, ast.Compare):
+        return False
+    numbers = [n.value for n in (parent.left, *parent.comparators) if isinstance(n, ast.Constant)]
+    return bool(numbers) and set(numbers) <= {1, 2}
+
+
+def _is_of_helper(branch: ast.If) -> bool:
+    """Whether it is the check that written code makes itself."""
+    return any(
+        isinstance(node, ast.Constant) and node.value == ONE_PROCESS_ONLY
+        for node in ast.walk(branch.body[-1])
+    )
 
 
 def _upwards(file: File, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
@@ -71,13 +72,33 @@ class Project:
     def process_evidence(self, path: str) -> Evidence | None:
         """The line that decides how many processes run the program of a file.
 
-        A program consists of the files that import each other, directly or by another file.
+        A program consists of the files that import each other, directly or by another file. Where
+        they show nothing, what shows many processes elsewhere in the package counts: it may get
+        the file by its name.
         """
         if path not in self._evidence_of:  # rules ask again and again
             evidence = [e for e in self._evidence if self._is_same_program(path, e.path)]
             first = min(evidence, key=lambda e: (e.many, e.path != path, e.path), default=None)
-            self._evidence_of[path] = first
+            self._evidence_of[path] = first or self._evidence_of_package(path)
         return self._evidence_of[path]
+
+    def _evidence_of_package(self, path: str) -> Evidence | None:
+        if path.endswith(".ipynb"):
+            return None
+        package = self._package(path)
+        beside = (e for e in self._evidence if e.many and self._package(e.path) == package)
+        return min(beside, key=lambda e: e.path, default=None)
+
+    def _package(self, path: str) -> str:
+        """The folder of the outermost package that a file is in, or the folder of a script."""
+        folder = os.path.dirname(path)
+        while folder and os.path.join(os.path.dirname(folder), "__init__.py") in self._known:
+            folder = os.path.dirname(folder)
+        return folder
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.paths)
 
     @cached_property
     def _evidence(self) -> list[Evidence]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
-from shardlift.source.scopes import DEFINITIONS, FUNCTIONS, LOOPS, Index, Scope, last_name, position
+from shardlift.source.scopes import DEFINITIONS, LOOPS, Index, Scope, last_name, position
 
 _NONE: frozenset[ast.AST] = frozenset()
 
@@ -145,7 +145,7 @@ class Flow:
         self._bound = set(self._bindings())
         several = (bound for bound in scope.names.values() if len(bound) > 1)
         self._order = {node: place for bound in several for place, node in enumerate(bound)}
-        self._known: dict[ast.AST, list[ast.AST]] = {}
+        self._inside = self._names_inside()
         self._foreign = self._bound_by_functions()
         self._env = self.end = Env(len(self._names))
         self._alive = True
@@ -190,42 +190,46 @@ class Flow:
         for name, bindings in fresh.items():
             self._env.set(name, bindings)
 
-    def _read(self, nodes: Iterable[ast.AST]) -> None:
+    # ---- expressions
+
+    def _evaluate(self, *nodes: ast.AST | None) -> None:
+        """Read the names of expressions. A `:=` in one may bind its name before they are read."""
         for node in nodes:
-            if isinstance(node, ast.Name) and node.id in self._names and self._is_mine(node):
-                self.reads[node] = self.reads.get(node, _NONE) | self._env.get(node.id)
+            inside = self._inside.get(node, ()) if node is not None else ()
+            for one in inside:
+                if one in self._bound and self._is_walrus(one):
+                    name = _bound_name(one)
+                    self._env.set(name, self._env.get(name) | {one})
+            for one in inside:
+                if isinstance(one, ast.Name):
+                    self.reads[one] = self.reads.get(one, _NONE) | self._env.get(one.id)
+
+    def _is_walrus(self, node: ast.AST) -> bool:
+        return isinstance(self._index.parents.get(node), ast.NamedExpr)
+
+    def _names_inside(self) -> dict[ast.AST, list[ast.AST]]:
+        """The nodes that bind or read the names, by each expression and statement around them."""
+        uses = self._index.names_in.get(self._scope, ())
+        nodes = [use for use in uses if use.id in self._names and self._is_mine(use)]
+        others = [node for node in self._bound if not isinstance(node, ast.Name)]
+        inside: dict[ast.AST, list[ast.AST]] = {}
+        for node in (*nodes, *others):
+            around: ast.AST = node
+            while True:
+                inside.setdefault(around, []).append(node)
+                if isinstance(around, ast.stmt) or around not in self._index.parents:
+                    break
+                around = self._index.parents[around]
+        return inside
 
     def _is_mine(self, node: ast.Name) -> bool:
+        """Whether no comprehension around a name binds it."""
         scope = self._index.scope_of[node]
         while scope is not self._scope and scope.parent is not None:
             if node.id in scope.names:
                 return False
             scope = scope.parent
         return True
-
-    # ---- expressions
-
-    def _evaluate(self, *nodes: ast.AST | None) -> None:
-        """Read the names of expressions. A `:=` in one may bind its name before they are read."""
-        for node in nodes:
-            inside = self._inside(node) if node is not None else []
-            for one in inside:
-                if isinstance(one, ast.NamedExpr) and one.target in self._bound:
-                    name = one.target.id
-                    self._env.set(name, self._env.get(name) | {one.target})
-            self._read(inside)
-
-    def _inside(self, node: ast.AST) -> list[ast.AST]:
-        """The nodes of an expression that bind or read the names, cached for loops."""
-        if node not in self._known:
-            self._known[node] = [
-                one
-                for one in _walk_here(node)
-                if one in self._bound
-                or isinstance(one, ast.NamedExpr)
-                or (isinstance(one, ast.Name) and one.id in self._names)
-            ]
-        return self._known[node]
 
     # ---- statements
 
@@ -236,12 +240,12 @@ class Flow:
             _STATEMENTS.get(type(statement), Flow._simple)(self, statement)
 
     def _simple(self, node: ast.stmt) -> None:
+        if node not in self._inside:
+            return
         targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
         others = [child for child in ast.iter_child_nodes(node) if child not in targets]
         self._evaluate(*others, *targets)
-        inside = (one for child in ast.iter_child_nodes(node) for one in self._inside(child))
-        parents = self._index.parents
-        self._bind(*(one for one in inside if not isinstance(parents.get(one), ast.NamedExpr)))
+        self._bind(*(one for one in self._inside[node] if not self._is_walrus(one)))
 
     def _delete(self, node: ast.Delete) -> None:
         self._evaluate(*node.targets)
@@ -413,21 +417,6 @@ def _bound_name(node: ast.AST) -> str:
         return node.asname or node.name.partition(".")[0]
     names = (getattr(node, attribute, None) for attribute in ("name", "arg", "rest"))
     return next(filter(None, names), "")
-
-
-def _walk_here(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and everything that is evaluated with it, without bodies of functions and classes."""
-    waiting = [node]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        skipped = "body" if isinstance(one, (*FUNCTIONS, ast.ClassDef)) else "ctx"
-        for field in one._fields:
-            value = getattr(one, field, None) if field != skipped else None
-            if isinstance(value, ast.AST):
-                waiting.append(value)
-            elif isinstance(value, list):
-                waiting += [item for item in value if isinstance(item, ast.AST)]
 
 
 def may_end_early(node: ast.With | ast.AsyncWith) -> bool:

@@ -26,7 +26,7 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 class Scope:
     """The names that one module, class, function or comprehension binds, in order."""
 
-    __slots__ = ("names", "node", "outer", "parent")
+    __slots__ = ("is_comprehension", "names", "node", "outer", "parent")
 
     def __init__(self, node: ast.AST, parent: Scope | None) -> None:
         """Create the empty scope that `node` opens inside `parent`."""
@@ -34,16 +34,12 @@ class Scope:
         self.parent = parent
         self.names: dict[str, list[ast.AST]] = {}
         self.outer: dict[str, Scope] = {}  # the scopes of names declared global or nonlocal
+        self.is_comprehension = isinstance(node, COMPREHENSIONS)  # it runs where it is written
 
     def bind(self, name: str, node: ast.AST) -> None:
         """Record that `node` binds `name`, here or in the scope that `global` refers to."""
         scope = self.outer.get(name, self)
         scope.names.setdefault(name, []).append(node)
-
-    @property
-    def is_comprehension(self) -> bool:
-        """Whether the scope belongs to a comprehension, which runs where it is written."""
-        return isinstance(self.node, COMPREHENSIONS)
 
 
 class Index:
@@ -74,6 +70,36 @@ class Index:
         for node in self.nodes(ast.Name):
             uses.setdefault(node.id, []).append(node)
         return uses
+
+    @cached_property
+    def names_in(self) -> dict[Scope, list[ast.Name]]:
+        """The names that are written in a scope; in a comprehension, they are the outer scope's."""
+        by_scope: defaultdict[Scope, list[ast.Name]] = defaultdict(list)
+        for node in self.nodes(ast.Name):
+            scope = self.scope_of[node]
+            while scope.is_comprehension and scope.parent is not None:
+                scope = scope.parent
+            by_scope[scope].append(node)
+        return by_scope
+
+    @cached_property
+    def attributes(self) -> dict[str, list[ast.Attribute]]:
+        """Every attribute that is read, by its name."""
+        by_name: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
+        for node in self.nodes(ast.Attribute):
+            if isinstance(node.ctx, ast.Load):
+                by_name[node.attr].append(node)
+        return by_name
+
+    @cached_property
+    def calls_in(self) -> dict[ast.AST, list[ast.Call]]:
+        """The calls inside each function and class, those in nested functions included."""
+        by_function: defaultdict[ast.AST, list[ast.Call]] = defaultdict(list)
+        for call in self.nodes(ast.Call):
+            for node in self.ancestors(call):
+                if isinstance(node, (*DEFINITIONS, ast.Lambda)):
+                    by_function[node].append(call)
+        return by_function
 
     @cached_property
     def only_imports(self) -> list[ast.alias]:

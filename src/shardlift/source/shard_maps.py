@@ -80,12 +80,12 @@ def find_shard_maps(file: File) -> list[ShardMap]:
                 shard_maps[decorator] = _shard_map(
                     file, decorator, name, Known(function, file), isinstance(value, Partial)
                 )
-    for call in file.index.nodes(ast.Call):
-        name = file.called(call)
-        if name in SHARD_MAPS and call not in shard_maps:
-            operand = argument_at(call, 0, "f")
-            body = function_of(file, operand) if operand is not None else None
-            shard_maps[call] = _shard_map(file, call, name or NEW, body)
+    for name in (NEW, OLD):
+        for call in file.calls_of(name):
+            if call not in shard_maps:
+                operand = argument_at(call, 0, "f")
+                body = function_of(file, operand) if operand is not None else None
+                shard_maps[call] = _shard_map(file, call, name, body)
     return list(shard_maps.values())
 
 
@@ -95,11 +95,8 @@ def count_migrated(file: File) -> int:
         return 0
     written = (node for node in file.index.nodes(ast.FunctionDef) if node.name in HELPERS)
     inside = {node for helper in written for node in ast.walk(helper)}
-    uses = [
-        name
-        for name in file.index.nodes(ast.Name)
-        if name.id in HELPERS and isinstance(name.ctx, ast.Load)
-    ]
+    named = (use for helper in HELPERS for use in file.index.names.get(helper, ()))
+    uses = [use for use in named if isinstance(use.ctx, ast.Load)]
     return sum(
         node not in inside for node in (*(shard_map.node for shard_map in file.shard_maps), *uses)
     )

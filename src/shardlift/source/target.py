@@ -1,4 +1,4 @@
-"""The JAX and the flax that findings are for: the newest that a project's requirements allow."""
+"""The JAX and the flax that findings are for, and the requirements that a project has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
     ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
 )
 _UPPER = ("<", "<=", "!=")
-_NEWEST = {"jax": NEWEST, "flax": NEWEST_FLAX}
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
 _CUDA = ("cuda", "cuda12", "cuda13", "cuda12-local", "cuda13-local")
@@ -61,12 +60,17 @@ class Pin:
         requirement = _requirement(self.text)
         return requirement is not None and bool(requirement.specifier)
 
-    def with_lower_bound(self, needed: Version) -> str:
-        """The requirement with a newer lower bound, and with its upper bound if that fits."""
+    def with_lower_bound(self, needed: Version, below: Version | None = None) -> str:
+        """The requirement with a newer lower bound, and with its upper bound if that fits.
+
+        ``below``: an upper bound for one that has none that fits.
+        """
         number = ".".join(map(str, needed))
         requirement = _requirement(self.text)
         bounds = requirement.specifier if requirement is not None else ()
         kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
+        if below is not None and not kept:
+            kept = [f"<{'.'.join(map(str, below))}"]
         new = ",".join([f">={number}", *kept])
         text = _SPECIFIER.sub(rf"\g<1>{new}", self.text, count=1).strip()
         return _EXTRAS.sub(_with_today_extras, text, count=1)
@@ -95,10 +99,11 @@ def oldest_flax(jax: Version) -> Version:
     return next((flax for since, flax in _OLDEST_FLAX if jax >= since), (0,))
 
 
-def newest_allowed(requirements: Iterable[str], package: str = "jax") -> Version | None:
-    """The newest JAX that lines such as `jax[cuda12]>=0.4,<0.6` allow; None if none names jax."""
-    versions = (_newest(line, package) for line in requirements)
-    return min((newest for newest in versions if newest is not None), default=None)
+def newest_flax(requirements: Iterable[str]) -> Version | None:
+    """The newest flax that lines such as `flax>=0.6,<0.8` allow; None if none names flax."""
+    allowed = (_allowed(line, "flax") for line in requirements)
+    newest = (max(versions, default=NEWEST_FLAX) for versions in allowed if versions is not None)
+    return min((min(version, NEWEST_FLAX) for version in newest), default=None)
 
 
 def oldest_allowed(requirements: Iterable[str]) -> Version | None:
@@ -110,13 +115,6 @@ def oldest_allowed(requirements: Iterable[str]) -> Version | None:
     oldest = _releases("jax")[0].release
     bounds = (min(_allowed(line, "jax") or [oldest]) for line in requirements)
     return max((bound for bound in bounds if bound > oldest), default=None)
-
-
-def _newest(line: str, package: str) -> Version | None:
-    allowed = _allowed(line, package)
-    if allowed is None:
-        return None
-    return min(max(allowed, default=_NEWEST[package]), _NEWEST[package])
 
 
 def _allowed(line: str, package: str) -> list[Version] | None:

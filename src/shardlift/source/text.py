@@ -8,7 +8,10 @@ import tokenize
 import warnings
 from ast import Module, parse
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
+from shardlift.source.edits import line_starts
 from shardlift.source.notebook import Cells, read_notebook
 
 
@@ -19,6 +22,11 @@ class Source:
     path: str
     text: str
     cells: Cells | None = None
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines with their ends; the last is empty if the text ends in one."""
+        return [self.text[a:b] for a, b in pairwise([*line_starts(self.text), len(self.text)])]
 
 
 # The longest text that is parsed, in characters: its tree takes about 300 times as many bytes.

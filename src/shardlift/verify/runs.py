@@ -18,7 +18,7 @@ from shardlift._legacy.names import RANDOM_KEYS
 from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import SCHEMA, Capture
-from shardlift.launch.job import launch
+from shardlift.launch.job import Job
 from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stuck import StuckJob, WhenStuck
@@ -203,7 +203,7 @@ def _run_in_many(
 
     after = settings.stuck_after  # it is ended then, because its output is not shown
     ends = WhenStuck(after, report=lambda _: None, end=True) if after else None
-    done = launch(
+    done = Job(
         source.program,
         processes=settings.processes,
         devices=None,
@@ -211,7 +211,7 @@ def _run_in_many(
         options=options,
         environ=env,
         when_stuck=ends,
-    )
+    ).run()
     if done.interrupted:
         raise KeyboardInterrupt
     if done.stuck:
@@ -270,6 +270,7 @@ def compare(
         if is_made_deterministic(os.environ) and platforms - {"", "cpu"}:
             notes.append(DETERMINISTIC_NOTE)
         outcome = judge_runs(first, second, settings.tolerance, notes)
+        outcome = replace(outcome, live=not (before.capture or after.capture))
         same_end = first.side.status == second.side.status
         if before.capture or not same_end or not outcome.count(Verdict.DIFFERENT):
             return outcome

@@ -26,6 +26,16 @@ CAPABILITIES = types.ClientCapabilities(
     ),
 )
 
+LAZY = types.ClientCapabilities(
+    text_document=types.TextDocumentClientCapabilities(
+        code_action=types.CodeActionClientCapabilities(
+            data_support=True,
+            disabled_support=True,
+            resolve_support=types.ClientCodeActionResolveOptions(["edit"]),
+        )
+    )
+)
+
 
 class Editor:
     """Opens, changes and asks about documents in a folder."""

@@ -12,7 +12,7 @@ pytest.importorskip("pygls")
 
 from lsprotocol import types
 
-from tests.cli.lsp.editor import Editor, applied, run
+from tests.cli.lsp.editor import LAZY, Editor, applied, run
 
 pytestmark = [
     pytest.mark.exhaustive,
@@ -106,17 +106,6 @@ def test_one_pmap_is_rewritten_or_all(folder: Path) -> None:
         assert "step = spmd_map(lambda x: x)\nother = spmd_map(lambda x: x + 1)\n" in whole
 
     run(folder, session)
-
-
-LAZY = types.ClientCapabilities(
-    text_document=types.TextDocumentClientCapabilities(
-        code_action=types.CodeActionClientCapabilities(
-            data_support=True,
-            disabled_support=True,
-            resolve_support=types.ClientCodeActionResolveOptions(["edit"]),
-        )
-    )
-)
 
 
 def test_an_editor_that_resolves_gets_the_rewrite_that_is_chosen(folder: Path) -> None:

@@ -42,7 +42,7 @@ def train(loader, state, key):
 SITE = """\
 p_step = jax.jit(
     shard_map_at_call(
-        per_row_at(train_step, in_axes=(None, None, 0), out_axes=None),
+        per_row_of(train_step, in_axes=(None, None, 0), out_axes=None),
         "batch",
         in_specs=(jax.P(), jax.P("batch"), jax.P("batch")),
         out_specs=jax.P(),
@@ -146,7 +146,7 @@ def test_a_returned_state_that_others_have_is_a_copy() -> None:
 def test_without_facts_the_batch_alone_changes() -> None:
     after = written(HEAD + LOOP, Capture())
     assert 'in_specs=(jax.P("batch"), jax.P("batch"), jax.P("batch"))' in after
-    assert "per_row_at(train_step, in_axes=(0, None, 0), out_axes=0)," in after
+    assert "per_row_of(train_step, in_axes=(0, None, 0), out_axes=0)," in after
     assert "    state = jax_utils.replicate(state)\n" in after
     assert all("--facts FILE" in said for said in findings(HEAD + LOOP, Capture()))
 
@@ -156,7 +156,7 @@ def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
     facts = proven((0,), None, why=why)
     after = written(HEAD + LOOP, facts)
     assert 'out_specs=(jax.P(), jax.P("batch")),\n' in after
-    assert "per_row_at(train_step, in_axes=(None, None, 0), out_axes=(None, 0))," in after
+    assert "per_row_of(train_step, in_axes=(None, None, 0), out_axes=(None, 0))," in after
     (said,) = findings(HEAD + LOOP, facts)
     assert said.startswith(
         "output[1] of train_step keeps its device axis: output[1]['a'] is not proven"

@@ -52,7 +52,7 @@ def test_a_script_has_its_mesh_in_a_variable() -> None:
     assert "mesh=mesh," in after
     assert f"{MESH}{ONE_PROCESS}replicated = jax.NamedSharding(mesh, jax.P())\n" in after
     assert "jax.device_put(jax.tree.map(jnp.copy, jnp.ones(2)), replicated)" in after
-    assert "per_row_at(step, in_axes=(None, 0), out_axes=None)," in after
+    assert "per_row_of(step, in_axes=(None, 0), out_axes=None)," in after
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_the_rows_of_a_decorated_function() -> None:
     text = SCRIPT.replace("def step(", mapped).replace('p_step = jax.pmap(step, axis_name="i")', "")
     text = text.replace("p_step(", "step(")
     after = written(f"import functools\n{text}")
-    decorators = "@functools.partial(per_row_at, in_axes=(None, 0), out_axes=None)\ndef step("
+    decorators = "@functools.partial(per_row_of, in_axes=(None, 0), out_axes=None)\ndef step("
     assert decorators in after
     assert '@jax.shard_map(\n    mesh=mesh,\n    in_specs=(jax.P(), jax.P("i")),\n' in after
 
@@ -178,19 +178,11 @@ STATIC = SCRIPT.replace('axis_name="i")', 'axis_name="i", static_broadcasted_arg
 NOT_PLAIN = {
     KEYWORD: "called with keyword arguments at /p/main.py:15: give all arguments by position",
     STAR: "called with unpacked arguments at /p/main.py:15: name each argument",
-    f"{STATIC}\njax.config.update(name, 1)\n": "is mapped while its module is imported",
-    SCRIPT.replace("def main", "def per_row_at(x):\n    return x\n\n\ndef main"):
-        "the name `per_row_at` means something else",
+    STATIC: "it has static arguments: bind them with functools.partial",
+    SCRIPT.replace("def main", "def per_row_of(x):\n    return x\n\n\ndef main"):
+        "the name `per_row_of` means something else",
     SCRIPT.replace(MAIN, AGAIN): "it may be mapped again, and is then not compiled again",
 }  # fmt: skip
-
-
-def test_static_arguments_are_given_to_a_helper() -> None:
-    text = STATIC.replace("jax.random.normal(key)", "key").replace("params, keys)", "params, 3)")
-    after = written(text)
-    assert "    shard_map_static(\n        step,\n        static=(1,),\n" in after
-    assert "        in_specs=(jax.P(),),\n" in after
-    assert "    static_argnums=(1,),\n" in after
 
 
 @pytest.mark.parametrize("text", NOT_PLAIN)
@@ -198,4 +190,4 @@ def test_a_site_that_cannot_be_plain_keeps_its_axis(text: str) -> None:
     after, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
     said = [change.reason for file in migration.files for change in file.refused]
     assert any(NOT_PLAIN[text] in reason for reason in said), said
-    assert "per_row_at(step" not in after["main.py"]
+    assert "per_row_of(step" not in after["main.py"]

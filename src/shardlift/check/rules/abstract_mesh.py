@@ -6,7 +6,6 @@ the sharding that they ask for, as those of pmap programs often do not.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -17,10 +16,9 @@ _ABSTRACT_MESH = "jax.sharding.AbstractMesh"
 
 def visit(file: File) -> Iterator[Match]:
     """Calls of AbstractMesh without `axis_types`."""
-    for call in file.index.nodes(ast.Call):
-        if file.called(call) != _ABSTRACT_MESH or len(call.args) > 2:
-            continue
-        if not any(keyword.arg in ("axis_types", None) for keyword in call.keywords):
+    for call in file.calls_of(_ABSTRACT_MESH):
+        typed = any(keyword.arg in ("axis_types", None) for keyword in call.keywords)
+        if len(call.args) <= 2 and not typed:
             yield Match(call, "this AbstractMesh has Explicit axes since JAX 0.12, and Auto before")
 
 

@@ -7,6 +7,7 @@ that was written for pmap gets blocks of another rank (SL705 to SL708).
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -25,9 +26,8 @@ def visit(file: File) -> Iterator[Match]:
             if made not in seen and reshaped:
                 seen.add(made)
                 yield Match(made, "a reshape adds a device axis for pmap")
-    for call in file.index.nodes(ast.Call):
-        if file.called(call) == "flax.training.common_utils.shard":
-            yield Match(call, "shard() adds a device axis for pmap")
+    for call in file.calls_of("flax.training.common_utils.shard"):
+        yield Match(call, "shard() adds a device axis for pmap")
 
 
 def _is_reshape(file: File, node: ast.expr) -> bool:
@@ -41,6 +41,7 @@ RULE = Rule(
     advice="With shard_map, keep the batch flat: P('axis') splits its first axis.",
     reference=f"{GUIDE}#input-data-preparation",
     words=("pmap", "common_utils"),
+    pattern=re.compile(rb"pmap|\bshard\b"),
     bad=(
         "import jax\nstep = jax.pmap(f)\nn = jax.local_device_count()\n"
         "batch = batch.reshape((n, -1) + batch.shape[1:])  # SL304\ny = step(batch)",

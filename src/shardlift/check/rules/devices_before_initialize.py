@@ -24,13 +24,10 @@ _STARTS = frozenset(f"jax.{name}" for name in _NAMES.split())
 
 def visit(file: File) -> Iterator[Match]:
     """Calls above `initialize` that start the backend, in the same function or module body."""
-    calls = file.index.nodes(ast.Call)
-    for start in calls:
-        if file.called(start) != "jax.distributed.initialize":
-            continue
+    for start in file.calls_of("jax.distributed.initialize"):
         around = set(guards(file.index, start))
-        for call in calls:
-            above = position(call) < position(start) and file.called(call) in _STARTS
+        for call in file.calls_of(*_STARTS):
+            above = position(call) < position(start)
             beside = above and scope_name(file, call) == scope_name(file, start)
             if beside and set(guards(file.index, call)) <= around and not _in_lambda(file, call):
                 text = f"{file.brief(call)} starts the backend before initialize() is called"

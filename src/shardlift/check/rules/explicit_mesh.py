@@ -7,7 +7,6 @@ is reported if the file builds a NamedSharding on the same mesh: it probably pla
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from shardlift.check.rules._examples import SPECS
@@ -38,8 +37,7 @@ def visit(file: File) -> Iterator[Match]:
 
 def _places(file: File, mesh: Result) -> bool:
     return any(
-        file.called(call) in NAMED_SHARDINGS and call.args and file.only(call.args[0]) == mesh
-        for call in file.index.nodes(ast.Call)
+        call.args and file.only(call.args[0]) == mesh for call in file.calls_of(*NAMED_SHARDINGS)
     )
 
 

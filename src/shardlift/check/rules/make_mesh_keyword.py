@@ -6,7 +6,6 @@ which the migration guide shows. Passing it by position works in every version.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -15,9 +14,7 @@ from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 
 def visit(file: File) -> Iterator[Match]:
     """Keywords that make_mesh does not have in the target version."""
-    for call in file.index.nodes(ast.Call):
-        if file.called(call) != "jax.make_mesh":
-            continue
+    for call in file.calls_of("jax.make_mesh"):
         for keyword in call.keywords:
             if keyword.arg is not None and _is_unknown(file, keyword.arg):
                 is_first = not call.args and keyword is call.keywords[0]

@@ -33,7 +33,7 @@ def visit(file: File) -> Iterator[Match]:
         if site.usage is Usage.DECORATOR and _mapped_below(function.node, site.node, mapped):
             yield Match(site.node, "a second pmap decorator raises an error")
             continue
-        for call in file.index.within(function.node, ast.Call):
+        for call in file.index.calls_in[function.node]:
             if call in inner and inner[call].node is not site.node:
                 yield Match(call, "calling a pmapped function inside another one raises an error")
 

@@ -7,7 +7,7 @@ a newer flax, which JAX 0.11 and later need anyway, they work and are left alone
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -19,10 +19,10 @@ def visit(file: File) -> Iterator[Match]:
     """Every call of such a helper."""
     settings = file.project.settings
     jax, flax = (".".join(map(str, number)) for number in (settings.target, settings.usable_flax))
-    for call in file.index.nodes(ast.Call):
-        name = file.called(call) or ""
+    for name, calls in file.library_calls.items():
         if name.startswith("flax.") and fitness(name, settings) is Fitness.RAISES:
-            yield Match(call, f"{name} of flax {flax} raises with JAX {jax}")
+            for call in calls:
+                yield Match(call, f"{name} of flax {flax} raises with JAX {jax}")
 
 
 RULE = Rule(
@@ -32,6 +32,7 @@ RULE = Rule(
     advice="Require flax>=0.12.7, with which it works.",
     reference=f"{GUIDE}#input-data-preparation",
     words=("jax_utils", "common_utils"),
+    pattern=re.compile(rb"replicate|prefetch_to_device|get_metrics"),
     bad=(
         "from flax import jax_utils\nit = jax_utils.prefetch_to_device(it, 2)  # SL302",
         "from flax.jax_utils import replicate\nstate = replicate(state)  # SL302",
@@ -44,6 +45,7 @@ RULE = Rule(
         "it = dataset.prefetch(2)",
     ),
     since=(0, 10),
+    before_flax=(0, 12, 7),
     holds_for=((0, 10, 2), (0, 12, 4)),
     rewritten_as=frozenset({Kind.PLACEMENT}),
 )

@@ -21,9 +21,8 @@ def visit(file: File) -> Iterator[Match]:
         of_it = statement.module == "jax.experimental.shard_map"
         if of_it and not is_guarded(file, statement, OLD, NEW):
             yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
-    for node in file.index.nodes(ast.Attribute):
-        of_it = node.attr == "shard_map" and file.name(node) == OLD
-        if of_it and not is_guarded(file, node, OLD, NEW):
+    for node in file.index.attributes["shard_map"]:
+        if file.name(node) == OLD and not is_guarded(file, node, OLD, NEW):
             yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
 
 

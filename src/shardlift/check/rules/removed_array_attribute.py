@@ -5,7 +5,6 @@ pmap programs used them to read the shards of an output one by one.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -21,8 +20,8 @@ _INSTEAD = {
 
 def visit(file: File) -> Iterator[Match]:
     """The attribute of any value that is not an object of the project."""
-    for node in file.index.nodes(ast.Attribute):
-        if node.attr in _INSTEAD and isinstance(node.ctx, ast.Load):
+    for name in _INSTEAD:
+        for node in file.index.attributes[name]:
             own = any(isinstance(value, (Instance, Known)) for value in file.values(node.value))
             if not own and not is_guarded(file, node, node.attr):
                 text = f".{node.attr} was removed in JAX 0.4.27: use {_INSTEAD[node.attr]}"

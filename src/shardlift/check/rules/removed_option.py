@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -14,13 +15,13 @@ from shardlift.source.statements import delete_setting
 
 def visit(file: File) -> Iterator[Match]:
     """`jax.config.update("option", …)` with such an option."""
-    for call in file.index.nodes(ast.Call):
+    for call in file.calls_of("jax.config.update"):
         if not call.args or not isinstance(call.args[0], ast.Constant):
             continue
         option = call.args[0].value
         if not isinstance(option, str) or option not in OPTIONS or OPTIONS[option] > file.target:
             continue
-        if file.called(call) == "jax.config.update" and not is_guarded(file, call, option):
+        if not is_guarded(file, call, option):
             release = ".".join(map(str, OPTIONS[option]))
             text = f"the option {option} is gone since JAX {release}: it raises"
             yield Match(call.args[0], text, delete_setting(file, call.args[0]))
@@ -32,7 +33,8 @@ RULE = Rule(
     summary="a configuration option that JAX no longer has",
     advice="Take it out.",
     reference=CHANGELOG,
-    words=tuple(OPTIONS),
+    words=("config",),
+    pattern=re.compile(rf"['\"](?:{'|'.join(OPTIONS)})['\"]".encode()),
     bad=(
         "import jax\njax.config.update('jax_pmap_no_rank_reduction', True)  # SL113",
         "from jax import config\nconfig.update('jax_array', True)  # SL113",

@@ -37,7 +37,7 @@ def visit(file: File) -> Iterator[Match]:
 
 def _drop_ins(file: File) -> Iterator[Match]:
     """`jax.device_put(jnp.stack([y] * len(devices)), rows)`, as the migration guide shows it."""
-    for put in file.index.nodes(ast.Call):
+    for put in file.calls_of("jax.device_put"):
         placed = _arguments(file, put, "jax.device_put")
         stacked = _arguments(file, placed[0], "jax.numpy.stack") if len(placed) == 2 else []
         if len(stacked) != 1 or (repeated := repeated_list(stacked[0])) is None:

@@ -9,6 +9,7 @@ device.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -50,6 +51,7 @@ RULE = Rule(
     advice="Read x.addressable_shards[0].data.squeeze(0) of each leaf, or use out_axes=None.",
     reference=f"{GUIDE}#the-unreplicate-anti-pattern",
     words=("pmap", "jax_utils", "common_utils"),
+    pattern=re.compile(rb"pmap|replicate"),
     bad=(
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL402",
         "import jax\np = jax.pmap(step)\nm = p(x)\nm = jax.tree.map(lambda v: v[0], m)  # SL402",

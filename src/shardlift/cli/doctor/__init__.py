@@ -19,18 +19,17 @@ from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.console import console, progress_console
-from shardlift.cli.doctor.pins import PinReport, installed_libraries, listed_libraries
+from shardlift.cli.doctor.pins import installed_libraries, judge_libraries, listed_libraries
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.stop import OLDEST, stop
 from shardlift.source.model import Version, version
 from shardlift.source.target import NEWEST, oldest_flax
 
-__all__ = ["doctor", "notes"]
-
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
 _SETTINGS = ("JAX_", "XLA_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
 NEWEST_PYTHON = (3, 14)  # that JAX has wheels for, and that the tests were run with
 _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
+_COLOURS = {"ok": "green", "FAILED": "bold red"}
 
 
 @click.command(
@@ -38,15 +37,8 @@ _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
     epilog="Example: shardlift doctor, or shardlift doctor requirements.txt",
 )
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
-@click.option(
-    "--timeout",
-    type=click.IntRange(1),
-    default=120,
-    metavar="SECONDS",
-    help="Time limit for one test.",
-)
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
-def doctor(timeout: int, style: str, file: str | None) -> None:
+def doctor(style: str, file: str | None) -> None:
     """Print versions and settings, to paste into a bug report, and test whether pmap works here.
 
     Says which installed libraries break on the newest JAX, which release of each works, and which
@@ -60,61 +52,68 @@ def doctor(timeout: int, style: str, file: str | None) -> None:
     if file is not None:
         _judge_file(file, style)
     installed = {name: _version(name) for name in _PACKAGES}
+    python = f"Python {platform.python_version()}, {platform.platform()}"
     out = console(piped=100)
     out.quiet = style == "json"
-    left: list[Item] = []
 
-    def line(word: str, text: str, colour: str = "") -> None:
-        out.print(Text.assemble((f"{word:<7}" if word else "", colour), text), soft_wrap=True)
+    def line(word: str, text: str) -> None:
+        styled = (f"{word:<7}" if word else "", _COLOURS.get(word, "yellow"))
+        out.print(Text.assemble(styled, text), soft_wrap=True)
 
-    python = f"Python {platform.python_version()}, {platform.platform()}"
     line("", f"shardlift {__version__}, {python}")
-    line("", ", ".join(f"{name} {found or 'not installed'}" for name, found in installed.items()))
+    line("", ", ".join(f"{name} {number or 'not installed'}" for name, number in installed.items()))
     for name, value in sorted(os.environ.items()):
         if name.startswith(_SETTINGS):
             line("", f"{name}={escape_control(value)}")
-    for note in notes(installed, platform.system(), sys.version_info[:2], os.environ):
-        line("note", note, "yellow")
-        left.append(item("note", note))
-    pins = PinReport(installed_libraries())
-    for word, text in pins.lines() if pins.versions else ():
-        line(word, text, "green" if word == "ok" else "yellow")
-    left += pins.items()
+    said = notes(installed, platform.system(), sys.version_info[:2], os.environ)
+    left = [item("note", note) for note in said]
+    libraries = installed_libraries()
+    broken, total = judge_libraries(libraries)
+    left += broken
+    for entry in left:
+        line(entry["code"], entry["message"])
+    if libraries:
+        line("pin" if broken else "ok", total)
     if installed["jax"] is None:
         stop('JAX is not installed, so pmap cannot be tested: pip install "shardlift[jax]"')
     if (_parse(installed["jax"]) or OLDEST) < OLDEST:
         stop(f"JAX {installed['jax']} is too old, 0.10 or newer is needed: pip install -U jax")
     done: list[Item] = []
-    failed = False
+    failed: list[Item] = []
     for name, (arguments, env, way_out) in _tests().items():
         with progress_console().status(name):
-            error, text = _test(arguments, env, timeout)
-        failed |= error
-        line("FAILED" if error else "ok", f"{name}: {text}", "bold red" if error else "green")
-        (left if error else done).append(item("failed" if error else "ok", text, test=name))
+            error, text = _test(arguments, env)
+        line("FAILED" if error else "ok", f"{name}: {text}")
         if error:
             line("", f"       → {way_out}")
-            left[-1]["advice"] = way_out
+            failed.append(item("failed", text, test=name, advice=way_out))
+        else:
+            done.append(item("ok", text, test=name))
+    status = int(bool(failed))
     if style == "json":
         following = [] if failed else ["shardlift run --devices 8 PROGRAM"]
-        told = {"versions": {"shardlift": __version__, **installed}, "python": python}
+        versions = {"shardlift": __version__, **installed}
+        told = {"versions": versions, "python": python}
         click.echo(
-            document("doctor", int(failed), done=done, left=left, next_commands=following, **told)
+            document(
+                "doctor", status, done=done, left=left + failed, next_commands=following, **told
+            )
         )
-    sys.exit(int(failed))
+    sys.exit(status)
 
 
 def _judge_file(path: str, style: str) -> NoReturn:
     try:
-        pins = PinReport(listed_libraries(path))
+        broken, total = judge_libraries(listed_libraries(path))
     except (OSError, ValueError) as error:
         stop(f"{path} cannot be read: {error}")
-    status = int(bool(pins.broken))
+    status = int(bool(broken))
     if style == "json":
-        click.echo(document("doctor", status, done=[], left=pins.items(), next_commands=[]))
+        click.echo(document("doctor", status, left=broken))
     else:
-        for word, text in pins.lines():
-            click.echo(f"{word:<7}{text}")
+        for told in broken:
+            click.echo(f"pin    {told['message']}")
+        click.echo(f"{'pin' if broken else 'ok':<7}{total}")
     sys.exit(status)
 
 
@@ -157,7 +156,9 @@ def _tests() -> dict[str, tuple[list[str], dict[str, str], str]]:
     }
 
 
-def _test(arguments: Sequence[str], env: Mapping[str, str], timeout: float) -> tuple[bool, str]:
+def _test(
+    arguments: Sequence[str], env: Mapping[str, str], timeout: float = 120
+) -> tuple[bool, str]:
     """Whether it failed, and its last line or its error."""
     try:
         done = run_python(arguments, env, timeout=timeout)

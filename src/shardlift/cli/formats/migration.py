@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
+from shardlift.cli.formats.places import place
 from shardlift.cli.leftovers import find_leftovers
-from shardlift.cli.requirements import left
 from shardlift.report.numbers import count
+from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.model import Version
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 
 _SHOWN = 3  # files with the same missing name
+_SHOWN_LINES = 8
 WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
@@ -32,6 +35,9 @@ def results(verified: VerifiedMigration, command: str, verbose: bool) -> list[st
         if verbose or result.word != "verified"
     ]
     counts = [f"{verified.count(word)} {word}" for word in WORDS if verified.count(word)]
+    if not counts and verified.outcome is not None:  # no site was changed, what they get was
+        verdicts = Counter(str(site.verdict) for site in verified.outcome.sites)
+        counts = [f"{count(n, 'mapped function')} {word}" for word, n in verdicts.items()]
     runs = count(verified.runs, "run")
     said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}, after {runs}."
     return [*lines, *verified.notes, said]
@@ -41,6 +47,8 @@ def processes(choice: ProcessChoice, quote: Callable[[str], str] = str) -> str:
     """For how many processes sites are written, and by which line that was decided."""
     number = "many processes" if choice.many else "one process"
     written = f"For {number}, sites keep jax.pmap" if choice.kept else f"Written for {number}"
+    if choice.path:
+        written += f" (as in {quote(choice.path)})"
     if choice.asked:
         return f"{written}, as --processes says"
     if (line := choice.line) is None:
@@ -66,6 +74,31 @@ def readiness(
 
 def _number(version: Version) -> str:
     return ".".join(map(str, version))
+
+
+def by_reason(
+    path: str,
+    changes: Sequence[Change],
+    said: str = "",
+    code: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+) -> list[str]:
+    """One line for all places of a file that share a reason."""
+    groups: dict[str, list[Change]] = {}
+    for change in sorted(changes, key=lambda change: change.span):
+        groups.setdefault(change.reason, []).append(change)
+    lines: list[str] = []
+    for reason, (first, *others) in groups.items():
+        shown = numbers([change.span.line for change in others])
+        also = f" (and {count(len(others), 'other place')}: line {shown})"
+        where = code(place(path, first.span))
+        lines.append(f"{where}: {said}{text(reason)}{also if others else ''}")
+    return lines
+
+
+def numbers(lines: Sequence[int]) -> str:
+    """The first of some lines."""
+    return ", ".join([*map(str, lines[:_SHOWN_LINES]), *["..."] * (len(lines) > _SHOWN_LINES)])
 
 
 WAYS_ON = (
@@ -104,7 +137,7 @@ def _left(request: PullRequest, files: Sequence[FileResult]) -> Iterator[Item]:
         yield from (item("guarded", c.reason, file.path, c.span) for c in file.skipped)
     for path, why in request.migration.unreadable:
         yield item("unreadable", why, path)
-    for pin, new in left(request.raised, request.migration.requirements):
+    for pin, new in request.raised.left:
         yield item("requirement", pin.text, pin.path, line=pin.line, suggestion=new)
     for path, line, old in find_leftovers(request.migration):
         yield item("stale-text", old, path, line=line)

@@ -5,25 +5,20 @@ Whatever the repository says, names of files included, stands in code, where not
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from shardlift.cli.formats.diff import diff_of
-from shardlift.cli.formats.migration import WAYS_ON, processes, readiness
-from shardlift.cli.formats.places import place
+from shardlift.cli.formats.migration import WAYS_ON, by_reason, processes, readiness
 from shardlift.cli.leftovers import find_leftovers
-from shardlift.cli.requirements import left, short_path
+from shardlift.cli.requirements import Raised
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.home import is_test
 from shardlift.rewrite.results import Migration
 from shardlift.source.model import Kind, Version
-from shardlift.source.target import NEWEST, Pin
+from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -42,7 +37,6 @@ _SUCCESSORS = {
     Goal.JIT: "`jax.jit` of the whole batch",
     Goal.SHIM: "`shardlift.pmap`",
 }
-_MAIN = re.compile(r"^if __name__ == ['\"]__main__['\"]:", re.MULTILINE)
 _LISTED = 40  # as many places as a reader looks through
 
 
@@ -51,7 +45,7 @@ class PullRequest:
     """What the description is made of."""
 
     migration: Migration
-    raised: Sequence[tuple[Pin, str]] = ()
+    raised: Raised = Raised()  # noqa: RUF009
     verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
     goal: Goal = Goal.SHARD_MAP
@@ -68,6 +62,11 @@ class PullRequest:
         return Counter(change.kind for file in self.migration.files for change in file.rewritten)
 
     @property
+    def maps(self) -> bool:
+        """Whether something else maps functions now."""
+        return self.goal is not Goal.FIX and bool(self.kinds.keys() & {Kind.SITE, Kind.VALUE})
+
+    @property
     def new_files(self) -> dict[str, str]:
         """The modules of helpers that did not exist, and how long they are."""
         modules = [module for module in self.migration.helper_modules if not module.before]
@@ -77,12 +76,6 @@ class PullRequest:
     def counted(self) -> str:
         """How many places of each kind are rewritten, in words."""
         return ", ".join(f"{self.kinds[k]} {_PLACES[k]}" for k in Kind if self.kinds[k])
-
-    @property
-    def left_alone(self) -> str:
-        """The files with requirements that a tool wrote, and has to write again."""
-        rest = left(self.raised, self.migration.requirements)
-        return ", ".join(sorted({code(short_path(pin.path)) for pin, _ in rest}))
 
 
 def facts(request: PullRequest) -> list[str]:
@@ -112,16 +105,9 @@ def markdown(request: PullRequest) -> str:
 
 
 def _title(request: PullRequest) -> str:
-    kinds = request.kinds
-    if request.goal is not Goal.FIX and kinds.keys() & {Kind.SITE, Kind.VALUE}:
+    if request.maps:
         return f"Replace `jax.pmap` by {_SUCCESSORS[request.goal]}"
-    parts = {
-        "replace what JAX has removed": Kind.NAME in kinds or Kind.PLACEMENT in kinds,
-        "read outputs of pmap from one device": Kind.READ in kinds,
-        "write nested pmaps as one `jax.shard_map`": Kind.SITE in kinds,
-    }
-    title = ", ".join(part for part, is_done in parts.items() if is_done)
-    return title[:1].upper() + title[1:] or "Nothing to change"
+    return "Repair what today's JAX removed or made slow" if request.kinds else "Nothing to change"
 
 
 def _changes(request: PullRequest) -> Iterator[str]:
@@ -136,21 +122,10 @@ def _changes(request: PullRequest) -> Iterator[str]:
         yield f"{processes(choice, code)}."
         if choice.kept:
             yield f"{WAYS_ON}."
-    lines = [line for file in request.migration.changed for line in diff_of(file)]
-    added = sum(line.startswith("+") and not line.startswith("+++ ") for line in lines)
-    removed = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
-    yield f"{count(added, 'line')} added, {removed} removed."
     if request.goal in (Goal.GLOBAL, Goal.JIT):
         yield "Arrays lose their axis of devices; numbers change by rounding at most."
     else:
         yield "Shapes stay as they are, and no numbers are meant to change."
-
-
-def _program(request: PullRequest) -> str:
-    """A script of the project that was looked at; empty if there is none."""
-    files = [file for file in request.migration.files if file.path.endswith(".py")]
-    scripts = [f.path for f in files if _MAIN.search(f.after) and not is_test(f.path)]
-    return min(scripts, key=lambda path: (path.count("/"), path), default="")
 
 
 def _needs(request: PullRequest) -> Iterator[str]:
@@ -158,27 +133,21 @@ def _needs(request: PullRequest) -> Iterator[str]:
     number = ".".join(map(str, needed or ()))
     if needed is None:
         yield "The JAX that the project uses today."
-    elif not request.migration.changes_program:
+    elif request.migration.needed_by_program is None:
         yield f"JAX {number} or newer for the tests and notebooks; all other files: as before."
     else:
-        rest = left(request.raised, request.migration.requirements)
-        edited = [raised for raised in request.raised if raised not in rest]
-        yield f"JAX {number} or newer.{' Raised:' if edited else ''}"
+        yield f"JAX {number} or newer.{' Raised:' if request.raised.lines else ''}"
         yield from (
-            f"- {code(f'{short_path(pin.path)}:{pin.line}')}: {code(pin.text)} → {code(new)}"
-            for pin, new in edited
+            f"- {code(f'{pin.path}:{pin.line}')}: {code(pin.text)} → {code(new)}"
+            for pin, new in request.raised.lines
         )
 
 
 def _refused(migration: Migration) -> Iterator[str]:
-    places = []
+    places: list[str] = []
     for file in migration.files:
-        reasons: dict[str, list[str]] = {}
-        for change in (*file.refused, *file.skipped):
-            reasons.setdefault(change.reason, []).append(place(file.path, change.span))
-        for reason, spans in reasons.items():
-            more = f" and {count(len(spans) - 1, 'other place')}" if len(spans) > 1 else ""
-            places.append(f"- {code(spans[0])}{more}: {text(reason)}")
+        lines = by_reason(file.path, (*file.refused, *file.skipped), code=code, text=text)
+        places += [f"- {line}" for line in lines]
     unread = [f"- {code(path)}, not read: {text(why)}" for path, why in migration.unreadable]
     yield from _shorten([*places, *unread])
 
@@ -186,11 +155,9 @@ def _refused(migration: Migration) -> Iterator[str]:
 def _verified(request: PullRequest) -> Iterator[str]:
     verified = request.verified
     if verified is None:
-        program = _program(request)
-        command = quote(f"python {quote(program)}") if program else "COMMAND"
         yield (
-            f"Nothing was run. {code(f'{request.tool} --write --verify {command}')} runs a "
-            "program before and after, and compares every output of every mapped function."
+            f"Nothing was run. `{request.tool} --write --verify COMMAND` runs a program before and "
+            "after, and compares every output of every mapped function."
         )
         return
     words = Counter(result.word for result in verified.results)
@@ -205,13 +172,12 @@ def _verified(request: PullRequest) -> Iterator[str]:
 
 
 def _next(request: PullRequest) -> Iterator[str]:
-    if request.left_alone:
-        yield f"- Let the tool that wrote {request.left_alone} do so again."
+    yield from (f"- {text(reason)}" for reason in request.raised.reasons)
     if any(file.refused for file in request.migration.files):
         yield "- Look at the places that stay as they are."
     timed = ", and time a step before and after" if request.kinds.keys() - {Kind.NAME} else ""
     yield f"- Run the tests of the project on all devices{timed}."
-    if request.goal is not Goal.FIX and request.kinds.keys() & {Kind.SITE, Kind.VALUE}:
+    if request.maps:
         yield "- Search tests and documents for `pmap`: a mock of it has no effect now."
     if leftovers := find_leftovers(request.migration):
         yield f"- Look at what still speaks of pmap, {count(len(leftovers), 'line')}:"

@@ -70,7 +70,7 @@ class Analysis:
             config.settings(),
         )
         try:
-            return check_file(project, document.path, own, options, parse_always=True)
+            return check_file(project, document.path, own, options, may_be_mapped=True)
         except Exception as error:  # a bug in shardlift must not end the session
             return FileReport(document.path, unreadable=failure_text(error))
 

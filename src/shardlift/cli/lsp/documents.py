@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shardlift.cli.input_files import read_bytes
+from shardlift.cli.files import read_bytes
 
 
 @dataclass(frozen=True)

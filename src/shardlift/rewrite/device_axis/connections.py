@@ -100,9 +100,7 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
 
 def _connect_arguments(program: FollowedProgram, site: GlobalSite, call: PendingCall) -> None:
     for position, argument in enumerate(call.arguments):
-        if position in site.static:
-            escape(argument, Escape(call.at, "is given as a static argument"))
-        elif site.in_axis(position) is None:
+        if site.in_axis(position) is None:
             escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
         else:
             at = NodePlace(call.at.file, call.nodes[position]) if call.plain else call.at

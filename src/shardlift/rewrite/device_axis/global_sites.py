@@ -14,19 +14,20 @@ from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstac
 from shardlift.rewrite.device_axis.recordings import assign_facts
 from shardlift.rewrite.nested import tangled
 from shardlift.rewrite.options import (
+    Axes,
     NotLiteralError,
     Options,
+    PlainOptions,
     UnsupportedError,
-    literal,
-    read_options,
+    options_of,
+    plain_options,
 )
+from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File
-from shardlift.source.mentions import Mention, Use, is_decorator
+from shardlift.source.mentions import Mention, Use
 from shardlift.source.scopes import positional
 from shardlift.source.sites import mapped_function
-from shardlift.source.values import Constant, Known, Mapped
-
-Axes = tuple[int | None, ...] | int | None
+from shardlift.source.values import Known, Mapped
 
 
 class OutputKind(Enum):
@@ -44,10 +45,10 @@ class GlobalSite:
     node: ast.expr  # the call of pmap, or the decorator
     options: Options
     mapped: Mapped | None
+    axis_name: str | None = None
     in_axes: Axes = 0
     out_axes: int | None = 0
     donated: tuple[int, ...] = ()
-    static: tuple[int, ...] = ()
     facts: schema.SiteFacts | None = None
     doubt: Obstacle | None = None  # why recorded runs are not believed
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
@@ -60,14 +61,6 @@ class GlobalSite:
     def function(self) -> Known | None:
         """The function that is mapped, if it is one of the program's."""
         return mapped_function(self.mapped) if self.mapped is not None else None
-
-    @cached_property
-    def axis_name(self) -> str | None:
-        """The axis name, if it is known."""
-        node = self.options.keywords.get("axis_name")
-        value = self.file.only(node) if node is not None else None
-        is_text = isinstance(value, Constant) and isinstance(value.value, str)
-        return value.value if is_text else None  # type: ignore[union-attr,return-value]
 
     @property
     def name(self) -> str:
@@ -158,7 +151,7 @@ def _find_sites(file: File) -> list[GlobalSite]:
     sites: list[GlobalSite] = []
     for mention in file.mentions:
         if mention.is_own and _is_site(file, mention):
-            site = _site(file, mention.node)
+            site = _site(file, mention)
             if site.node in inside:
                 site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, text=inside[site.node]))
             sites.append(site)
@@ -176,61 +169,50 @@ def _is_site(file: File, mention: Mention) -> bool:
     return bool(call.args) or any(keyword.arg == "fun" for keyword in call.keywords)
 
 
-def _site(file: File, node: ast.expr) -> GlobalSite:
-    decorated = file.index.parents.get(node)
-    decorates = is_decorator(file, node)
+def _site(file: File, mention: Mention) -> GlobalSite:
+    node = mention.node
+    decorated = file.index.parents[node] if mention.use is Use.DECORATOR else None
+    value = file.only(decorated or node)
+    mapped = value if isinstance(value, Mapped) else None
     try:
-        if decorates:
-            options = Options(file, None, {})
-            if isinstance(node, ast.Call):
-                options = read_options(file, node, skip=1)
-            value = file.only(decorated)  # type: ignore[arg-type]
-        else:
-            assert isinstance(node, ast.Call)
-            options = read_options(file, node)
-            value = file.only(node)
-        mapped = value if isinstance(value, Mapped) else None
+        options = options_of(file, mention)
         site = GlobalSite(file, node, options, mapped)
-        site.in_axes = _axes(options, "in_axes")
-        axes = _axes(options, "out_axes")
-        if isinstance(axes, tuple) and len(set(axes)) != 1:
-            raise NotLiteralError("its out_axes are not the same for all outputs")
-        site.out_axes = axes[0] if isinstance(axes, tuple) else axes
+        plain = plain_options(options)
+        site.axis_name = plain.axis
+        site.in_axes, site.out_axes = _axes(plain.in_axes, "in_axes"), _out_axis(plain.out_axes)
         site.donated = options.numbers("donate_argnums")
-        site.static = options.numbers("static_broadcasted_argnums")
     except (NotLiteralError, UnsupportedError) as error:
         why = obstacle(ObstacleKind.OPTIONS, error=error)
         return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
-    site.obstacles += _obstacles(site, decorated if decorates else None)
+    site.obstacles += _obstacles(site, plain, decorated)
     return site
 
 
-def _obstacles(site: GlobalSite, decorated: ast.AST | None) -> Iterable[Obstacle]:
-    for name in ("devices", "backend", "axis_size"):
-        text = site.options.text(name)
-        if text not in (None, "()", "[]", "None"):
-            yield obstacle(ObstacleKind.GIVEN, option=name)
-    axis = site.options.keywords.get("axis_name")
-    while isinstance(axis, ast.Attribute):
-        axis = axis.value
-    is_text = isinstance(axis, ast.Constant) and isinstance(axis.value, str)
-    if axis is not None and not is_text and not isinstance(axis, ast.Name):
-        yield obstacle(ObstacleKind.AXIS_COMPUTED)
-    if any(number < 0 for number in (*site.donated, *site.static)):
+def _obstacles(
+    site: GlobalSite, plain: PlainOptions, decorated: ast.AST | None
+) -> Iterable[Obstacle]:
+    if plain.devices:
+        yield obstacle(ObstacleKind.GIVEN, option="devices")
+    if any(number < 0 for number in site.donated):
         yield obstacle(ObstacleKind.FROM_END)
-    if decorated is not None and site.static:
+    if plain.static:
         yield obstacle(ObstacleKind.STATIC)
+    if is_mapped_again(site.file, site.node, site.options.operand):
+        yield obstacle(ObstacleKind.MAPPED_AGAIN)
     if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
         yield obstacle(ObstacleKind.METHOD)
 
 
-def _axes(options: Options, key: str) -> Axes:
+def _axes(axes: Axes, key: str) -> Axes:
     """`in_axes` or `out_axes` of 0 and None; other axes are not supported."""
-    node = options.keywords.get(key)
-    axes = 0 if node is None else literal(node)
-    if isinstance(axes, list):
-        axes = tuple(axes)
-    listed = axes if isinstance(axes, tuple) else (axes,)
-    if not all(axis is None or (axis == 0 and type(axis) is int) for axis in listed):
-        raise NotLiteralError(f"its {key} are not all 0 or None")
-    return axes  # type: ignore[return-value]
+    if not {0, None} >= {*(axes if isinstance(axes, tuple) else (axes,))}:
+        raise UnsupportedError(f"its {key} are not all 0 or None")
+    return axes
+
+
+def _out_axis(axes: Axes) -> int | None:
+    listed = {*axes} if isinstance(axes, tuple) else {axes}
+    if len(listed) != 1:
+        raise UnsupportedError("its out_axes are not the same for all outputs")
+    _axes(axes, "out_axes")
+    return listed.pop()

@@ -50,12 +50,9 @@ class Meshes:
             if trains(site.options, site.node)
         }
 
-    def text(self, file: File, axis: str | None, written: str) -> str:
-        """The expression of the mesh with an axis; `written` is the axis name as the text has it.
-
-        A variable needs an axis name that is known.
-        """
-        if axis is None or not self._scripts.get(file):
+    def text(self, file: File, axis: str, written: str) -> str:
+        """The expression of the mesh with an axis, which the text has as `written`."""
+        if not self.is_variable(file):
             return f"{HELPER}({written})"
         names = self._names.setdefault(file, {})
         if axis not in names:
@@ -72,7 +69,7 @@ class Meshes:
             (f"{jax}.P({written})", f"over_{axis}") if split else (f"{jax}.P()", "replicated")
         )
         sharding = f"{jax}.NamedSharding({self.text(file, axis, written)}, {spec})"
-        if not self.is_variable(file, axis):
+        if not self.is_variable(file):
             return sharding
         names = self._shardings.setdefault(file, {})
         if sharding not in names:
@@ -80,9 +77,9 @@ class Meshes:
             names[sharding] = first_free(file, candidates, {*names.values()})
         return names[sharding]
 
-    def is_variable(self, file: File, axis: str | None) -> bool:
+    def is_variable(self, file: File) -> bool:
         """Whether the mesh of a file is a variable, which exists once the module has run."""
-        return axis is not None and self._scripts.get(file, False)
+        return self._scripts.get(file, False)
 
     def definitions(self) -> Iterator[tuple[File, Match]]:
         """The statements that make the meshes that were used."""
@@ -103,10 +100,10 @@ class Meshes:
         return Match(first, "", (edit,), jax_name(file)[1], kind=Kind.DEVICE_AXIS)
 
 
-def axis_of(site: GlobalSite) -> tuple[str | None, str]:
-    """The axis name of a site, if it is known, and its text."""
+def axis_of(site: GlobalSite) -> tuple[str, str]:
+    """The axis name of a site, and its text."""
     written = site.options.text("axis_name")
-    if written is None or written == "None":
+    if site.axis_name is None or written is None:
         return DEFAULT_AXIS, f'"{DEFAULT_AXIS}"'
     return site.axis_name, written
 

@@ -57,7 +57,7 @@ def kept_apart(
 
 def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> tuple[str, str] | None:
     """Why a site keeps one array per process, and what to do about it."""
-    axes = [site.in_axis(k) for k in range(site.arguments or 0) if k not in site.static]
+    axes = [site.in_axis(k) for k in range(site.arguments or 0)]
     if not _has_meshes(decision, site, meshes):
         return _ELSEWHERE
     if None in axes or site.out_axes != 0:
@@ -75,7 +75,7 @@ def _has_meshes(decision: Decision, site: GlobalSite, meshes: Meshes) -> bool:
     """Whether the file of a site has its mesh in a variable, and all calls and copies."""
     whole = (k for k in site.given if decision.argument(site, k) is AxisLayout.WHOLE)
     made = [point.at.file for k in whole for point in find(site.given[k][0]).made]
-    is_variable = meshes.is_variable(site.file, axis_of(site)[0])
+    is_variable = meshes.is_variable(site.file)
     return is_variable and {*made, *(call.file for call in site.calls)} <= {site.file}
 
 
@@ -93,7 +93,7 @@ def join_parts(
         file, call = place.file, place.node
         assert isinstance(call, ast.Call)
         jax, imports = jax_name(file)
-        sharding = meshes.sharding(file, axis or "", written, split=True)
+        sharding = meshes.sharding(file, axis, written, split=True)
         for first, last in _runs(_brought(decision, site)):
             opening = f"{jax}.make_array_from_process_local_data({sharding}, "
             several = last > first

@@ -85,13 +85,8 @@ class ObstacleKind(Enum):
     # Of a site.
     OPTIONS = "{error}", "write its options out, axes as 0 or None"
     GIVEN = "it is given {option}", "leave that out if it runs on all devices"
-    AXIS_COMPUTED = "its axis name is not a written string", "write it as a string"
     FROM_END = "an argument is counted from the end", "count it from the start"
-    STATIC = "it has static arguments, and is mapped where it is defined", "map it by a call"
-    STATIC_EARLY = (
-        "it has static arguments, and is mapped while its module is imported",
-        "map it in a function",
-    )
+    STATIC = "it has static arguments", "bind them with functools.partial"
     METHOD = "it maps a method", "map a function"
     NOTEBOOK = "cells of notebooks are not followed", "move the program to a script"
     OWN_ARRAYS = "each process has its own arrays, as {name} at {at} {why}", "{advice}"

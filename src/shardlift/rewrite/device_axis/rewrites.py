@@ -5,7 +5,7 @@ The edits follow from the layouts: of sites, and of places that make or read arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shardlift.capture import schema
@@ -41,7 +41,7 @@ from shardlift.rewrite.device_axis.visitor import Visitor
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.rewrite.passes import Rendering
-from shardlift.rewrite.whole_batch import JitPlan, choose, rewrites
+from shardlift.rewrite.whole_batch import JitPlan, choose, rewrite
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match
 from shardlift.source.text import Source, UnreadableError
@@ -80,15 +80,9 @@ class AxisPlan:
     rewrites: dict[str, list[Match]] = field(default_factory=dict)
     findings: list[KeptAxis] = field(default_factory=list)
 
-    def add(self, file: File, rewrite: Match) -> None:
+    def add(self, file: File, change: Match) -> None:
         """Add a change of a file."""
-        self.rewrites.setdefault(file.path, []).append(rewrite)
-
-    def add_once(self, rewrites: Iterable[tuple[File, Match]]) -> None:
-        """Add changes, unless a change of the same node is there already."""
-        for file, rewrite in rewrites:
-            if rewrite.node not in {one.node for one in self.rewrites.get(file.path, [])}:
-                self.add(file, rewrite)
+        self.rewrites.setdefault(file.path, []).append(change)
 
 
 def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> FollowedProgram:
@@ -122,31 +116,14 @@ def plan(
         for site in sites
         if (change := _identity(site)) in decided.left
     }
-    while True:
-        try:
-            return _plan(program, goal, left)
-        except _LeftError as error:
-            left |= error.sites
-
-
-class _LeftError(Exception):
-    """Some sites cannot change: the layouts are decided again without them."""
-
-    def __init__(self, sites: Mapping[GlobalSite, Obstacle]) -> None:
-        super().__init__()
-        self.sites = sites
-
-
-def _plan(program: FollowedProgram, goal: Goal, left: Mapping[GlobalSite, Obstacle]) -> AxisPlan:
     decision = decide(program, left)
+    if apart := process_arrays.kept_apart(program, decision, Meshes(program, decision)):
+        decision = decide(program, left | apart)
     result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
-    if apart := process_arrays.kept_apart(program, decision, meshes):
-        raise _LeftError(apart)
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
     for site in program.sites.values():
-        step = jitted.steps.get(site)
-        if step is not None:
-            result.add_once(rewrites(site, step, meshes))
+        if site in jitted.steps:
+            result.add(site.file, rewrite(site, jitted.steps[site], meshes))
         elif decision.is_changed(site):
             _rewrite_site(result, site, decision, meshes)
     for site, refusal in jitted.refusals.items():
@@ -168,9 +145,6 @@ def _identity(site: GlobalSite) -> ChangeId:
 
 def _rewrite_site(result: AxisPlan, site: GlobalSite, decision: Decision, meshes: Meshes) -> None:
     """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
-    reason = shard_map_text.not_plain(site, meshes)
-    if reason is not None:
-        raise _LeftError({site: reason})
     file, style = site.file, Style.of(site.file.source.text)
     form, helpers = shard_map_text.plain_form(site, decision, meshes)
     edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
@@ -198,9 +172,9 @@ def _rewrite_class(result: AxisPlan, root: Cell, layout: AxisLayout, meshes: Mes
     """The places that make and use the values of a class, each once."""
     points = {(point.at.node, point.role): point for point in reversed(root.points)}
     for point in reversed(points.values()):
-        rewrite = _rewrite(root, point, layout, meshes)
-        if rewrite is not None:
-            result.add(point.at.file, rewrite)
+        change = _rewrite(root, point, layout, meshes)
+        if change is not None:
+            result.add(point.at.file, change)
 
 
 def _rewrite(root: Cell, point: Point, layout: AxisLayout, meshes: Meshes) -> Match | None:

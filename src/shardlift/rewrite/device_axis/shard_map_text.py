@@ -1,6 +1,6 @@
 """The plain text of a site: `jax.jit(jax.shard_map(...))` with specs.
 
-Where something keeps its device axis, the helper `per_row_at` around the function takes and adds
+Where something keeps its device axis, the helper `per_row_of` around the function takes and adds
 the row of each device.
 """
 
@@ -13,27 +13,15 @@ from dataclasses import replace
 from shardlift.rewrite.call_format import Argument, CallText
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper
-from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
+from shardlift.rewrite.explicit_sites import PER_ROW_OF
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import jax_name, partial_name
-from shardlift.rewrite.scripts import runs_at_import, runs_once
+from shardlift.rewrite.scripts import runs_at_import
 from shardlift.source.model import HelperRequest
-from shardlift.source.values import Known
 
 AT_CALL = "shard_map_at_call"
-ROWS = "per_row_at"
-STATIC = "shard_map_static"
-HELPERS = (AT_CALL, ROWS, STATIC)
-
-
-def not_plain(site: GlobalSite, meshes: Meshes) -> Obstacle | None:
-    """Why plain `jax.shard_map` cannot take the place of a site; None if it can."""
-    if site.static and _is_early(site, meshes):
-        return obstacle(ObstacleKind.STATIC_EARLY)
-    if _is_compiled_once(site) and not runs_once(site.file, site.node):
-        return obstacle(ObstacleKind.MAPPED_AGAIN)
-    return None
+HELPERS = (AT_CALL, PER_ROW_OF)
 
 
 def plain_form(
@@ -43,7 +31,7 @@ def plain_form(
     file = site.file
     axis, written = axis_of(site)
     specs = _specs(site, decision, written)
-    if _is_early(site, meshes):
+    if is_early(site, meshes):
         form = CallForm(specs, donation(site), written, name=AT_CALL)
         helpers = frozenset({HelperRequest(AT_CALL)})
     else:
@@ -51,24 +39,18 @@ def plain_form(
         inner: tuple[Argument, ...] = (f"mesh={mesh}", *specs, "check_vma=False")
         form = CallForm(inner, donation(site), None, name=f"{jax_name(file)[0]}.shard_map")
         helpers = needs_helper(mesh)
-        if site.static:
-            inner = (f"static={site.static}", *inner)
-            outer = (f"static_argnums={site.static}", *form.outer)
-            form = replace(form, name=STATIC, inner=inner, outer=outer)
-            helpers |= {HelperRequest(STATIC)}
     arguments = tuple(_axis(decision.argument(site, k)) for k in range(site.arguments or 0))
     outputs = tuple(map(_axis, decision.outputs(site)))
     if {*arguments, *outputs} <= {None}:
         return form, helpers
     out_axes = outputs[0] if len(set(outputs)) == 1 else outputs
     axes = f"in_axes={arguments}", f"out_axes={out_axes}"
-    return replace(form, rows=ROWS, in_axes=axes), helpers | {HelperRequest(ROWS)}
+    return replace(form, rows=PER_ROW_OF, in_axes=axes), helpers | {HelperRequest(PER_ROW_OF)}
 
 
-def _is_early(site: GlobalSite, meshes: Meshes) -> bool:
+def is_early(site: GlobalSite, meshes: Meshes) -> bool:
     """Whether a site is evaluated at an import that must not touch devices."""
-    is_variable = meshes.is_variable(site.file, axis_of(site)[0])
-    return runs_at_import(site.file, site.node) and not is_variable
+    return runs_at_import(site.file, site.node) and not meshes.is_variable(site.file)
 
 
 def _axis(layout: AxisLayout) -> int | None:
@@ -79,8 +61,7 @@ def _axis(layout: AxisLayout) -> int | None:
 def _specs(site: GlobalSite, decision: Decision, axis: str) -> tuple[Argument, Argument]:
     """`in_specs` and `out_specs`; one spec for all outputs if it is the same."""
     jax, outputs = jax_name(site.file)[0], decision.outputs(site)
-    arrays = [k for k in range(site.arguments or 0) if k not in site.static]
-    inputs = [spec(decision.argument(site, k), jax, axis) for k in arrays]
+    inputs = [spec(decision.argument(site, k), jax, axis) for k in range(site.arguments or 0)]
     specs = [spec(layout, jax, axis) for layout in outputs]
     is_one = len(set(specs)) == 1
     given = f"out_specs={specs[0]}" if is_one else CallText("out_specs=", (*specs,))
@@ -109,11 +90,3 @@ def imports_of(site: GlobalSite) -> frozenset[str]:
     if site.options.operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
         imports |= partial_name(site.file)[1]
     return imports
-
-
-def _is_compiled_once(site: GlobalSite) -> bool:
-    """Whether pmap of the function again, which is at the top of a module, compiles nothing."""
-    operand = site.options.operand
-    value = site.file.only(operand) if isinstance(operand, ast.Name) else None
-    is_known = isinstance(value, Known) and value.node in value.file.index.root.body
-    return is_known and site.file.index.function_around(site.node) is not None

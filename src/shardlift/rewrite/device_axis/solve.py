@@ -64,7 +64,7 @@ class Decision:
 
     def argument(self, site: GlobalSite, position: int) -> AxisLayout:
         """The layout of an argument of a pmapped function; whole if in_axes is None."""
-        if site.in_axis(position) is None or position in site.static:
+        if site.in_axis(position) is None:
             return AxisLayout.WHOLE
         return self.of(site.given[position][0]) if position in site.given else AxisLayout.STACKED
 

@@ -210,7 +210,10 @@ class SiteComparison:
         return bad
 
     def _pair_outputs(self, left: Values | None, right: Values | None) -> LeafPairs:
-        """Pair the outputs of all calls that have these forms; equal are those that always are."""
+        """Pair the outputs of all calls that have these forms.
+
+        Equal are those that always are, then those that once are: a mistake may show late.
+        """
         assert left is not None
         assert right is not None
         before, after = left.forms, right.forms
@@ -222,11 +225,14 @@ class SiteComparison:
                 if right.outputs is not None and right.outputs.forms == after
             ]
 
-            def same(i: int, j: int) -> bool:
+            def always(i: int, j: int) -> bool:
                 return all(same_digest(old[i], new[j]) for old, new in digests)
 
+            def once(i: int, j: int) -> bool:
+                return any(same_digest(old[i], new[j]) for old, new in digests)
+
             forms = self.sites[0].forms[before], self.sites[1].forms[after]
-            self._output_pairs[before, after] = pair_leaves(*forms, same)
+            self._output_pairs[before, after] = pair_leaves(*forms, (always, once))
         return self._output_pairs[before, after]
 
     def _compare_leaf(

@@ -46,6 +46,7 @@ for k in range(3):
     old, new = text.replace("OTHER", "1"), text.replace("OTHER", "2")
     found = one(compared(program(old), program(new)))
     assert (found.verdict, found.calls, found.replays) == ("identical", 3, 0)
+    assert found.notes == ("not seen: replays: the function calls back to the host",)
 
 
 def test_functions_that_only_compute_are_run_again() -> None:
@@ -58,3 +59,4 @@ for k in range(3):
     old, new = text.replace("OTHER", "1"), text.replace("OTHER", "2")
     found = one(compared(program(old), program(new)))
     assert (found.verdict, found.replays, found.itself) == ("different", 3, False)
+    assert not any("replays" in note for note in found.notes)

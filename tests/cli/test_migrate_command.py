@@ -352,6 +352,11 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
             '[tool.poetry.dependencies]\njax = {version = "^0.4"}\n',
             '[tool.poetry.dependencies]\njax = {version = ">=0.7"}\n',
         ),
+        (
+            "setup.py",
+            "setup(extras_require={'jax': ['clu', 'jax'], 'all': ['jax']})\n",
+            "setup(extras_require={'jax': ['clu', 'jax>=0.7'], 'all': ['jax>=0.7']})\n",
+        ),
         ("docker-requirements/requirements.txt", "jax<0.5\n", "jax<0.5\n"),
         *(
             ("requirements.txt", text, text)

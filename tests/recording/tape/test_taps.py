@@ -96,6 +96,17 @@ def test_factors_that_the_program_computes():
     np.testing.assert_array_equal(only(found, "psum #1, factors"), [[1, x[1]] for x in X])
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_sum_in_parts_is_kept_as_a_whole(tiled):
+    def body(x):
+        parts = lax.psum_scatter(jnp.arange(8.0) * x[0, 1], "i", tiled=tiled)
+        return x + parts.reshape(1)
+
+    found, _ = look(body)
+    whole = np.arange(8) * SUM[1]
+    np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([whole] * N))
+
+
 def test_a_mean_over_groups():
     pairs = [[0, 1], [2, 3], [4, 5], [6, 7]]
     found, _ = look(lambda x: x + lax.pmean(x[0], "i", axis_index_groups=pairs))

@@ -186,24 +186,6 @@ except ArithmeticError: pass
     assert verdicts == {"fine": "identical", "step": found}
 
 
-def test_callbacks_are_not_run_again_for_a_replay() -> None:
-    """The inputs differ, so the call would also be run on the inputs of the program before."""
-    text = """
-from jax.experimental import io_callback
-numbers = []
-def count(x):
-    numbers.append(1)
-    return np.float32(len(numbers))
-def step(x, y): return x[0] * 0 + io_callback(count, jax.ShapeDtypeStruct((), jnp.float32), x[0])
-f = jax.jit(step)
-for k in range(3):
-    f(np.ones(2, "f4"), np.full(2, OTHER, "f4"))
-"""
-    old, new = text.replace("OTHER", "1"), text.replace("OTHER", "2")
-    found = one(compared(program(old), program(new)))
-    assert (found.verdict, found.calls, found.replays) == ("identical", 3, 0)
-
-
 ONE_DEVICE = """jax.jit(jax.shard_map(
     functools.wraps(step)(lambda w, x: step(w[0], x[0])[None]),
     mesh=Mesh(np.array(jax.devices()[:1]), ("i",)), in_specs=P("i"), out_specs=P("i")))"""

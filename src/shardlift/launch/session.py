@@ -87,13 +87,9 @@ class RunOptions:
             return replace(self, record=record, quiet=True, reference=reference)
         return replace(self, quiet=self.quiet or process > 0)
 
-    def begin(self, program: Program) -> RunSession:
-        """Start observing, until ``end``."""
-        return RunSession(self, program)
-
 
 class RunSession:
-    """The time in which a program is observed.
+    """The time in which a program is observed, from now on until ``end``.
 
     What is restored stays until the process ends: threads and exit handlers come after it.
     """

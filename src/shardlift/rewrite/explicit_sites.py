@@ -223,14 +223,14 @@ def trains(options: Options, node: ast.AST) -> bool:
 def is_small(file: File) -> bool:
     """Whether few sites of a project may be rewritten, those that share the helper included."""
     memo = file.project.memo
-    if _is_small not in memo:  # every file with a site asks
+    if is_small not in memo:  # every file with a site asks
         fresh = file.project.fresh()
         files = (other for other in fresh.files_with("pmap") if not other.many_processes)
         counts = accumulate(len(other.mentions) for other in files)
         is_few = all(count <= FEW_SITES for count in counts)
-        memo[_is_small] = is_few and not any(True for _ in fresh.files_with(HELPER))
+        memo[is_small] = is_few and not any(True for _ in fresh.files_with(HELPER))
         fresh.close()
-    return bool(memo[_is_small])
+    return bool(memo[is_small])
 
 
 def _is_script(file: File) -> bool:
@@ -378,9 +378,9 @@ def _insert(
         return None
     while line > 1 and file.lines[line - 2].startswith(f"{margin}#"):
         line -= 1  # a comment stays with its statement
-    is_block = isinstance(place, _BLOCKS) and place in file.index.root.body
+    gap = isinstance(place, _BLOCKS) * (2 if place in file.index.root.body else 1)
     text = "".join(f"{margin}{name} = {value}{end}" for name, value in missing)
-    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * 2 if is_block else ''}")
+    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * gap}")
     return (edit,) if missing else ()
 
 

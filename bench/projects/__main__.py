@@ -32,10 +32,12 @@ def main(arguments: list[str]) -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "rows.json"
     rows: Rows = json.loads(path.read_text()) if path.exists() else {}
-    todo = [folder for folder in given.folders if given.again or _name(folder) not in rows]
+    todo = {folder: lacks for folder in given.folders if (lacks := _lacks(given, folder, rows))}
     with ProcessPoolExecutor(given.jobs, multiprocessing.get_context("spawn")) as pool:
         futures = {
-            pool.submit(measure, folder, given.imports, _starters(given, folder)): folder
+            pool.submit(
+                measure, folder, "imports" in todo[folder], _starters(given, folder)
+            ): folder
             for folder in sorted(todo, key=_size, reverse=True)
         }
         for number, future in enumerate(as_completed(futures), 1):
@@ -46,6 +48,14 @@ def main(arguments: list[str]) -> None:
             _write(path, json.dumps(dict(sorted(rows.items())), indent=1))
     _write(given.out / "index.html", page([rows[name] for name in sorted(rows)]))
     print(f"{len(rows)} projects: {given.out / 'index.html'}")
+
+
+def _lacks(given: argparse.Namespace, folder: Path, rows: Rows) -> set[str]:
+    """What is asked for and not in a project's row."""
+    old = {} if given.again else rows.get(_name(folder), {})
+    asked = {"sites"} | ({"imports"} if given.imports else set())
+    asked |= {"programs"} if given.execute else set()
+    return {key for key in asked if old.get(key) is None}
 
 
 def _name(folder: Path) -> str:

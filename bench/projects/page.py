@@ -104,7 +104,7 @@ def _started(rows: Sequence[Row]) -> Iterator[str]:
         same = sum(_is_identical(one) for one in verified)
         yield (
             f"`verify` compared {count(len(verified), 'program')} before and after `migrate`: "
-            f"{same} are identical in every bit of every site."
+            f"in {same} every site that ran is identical in every bit."
         )
     ratios = [one["speed"] for _, one in programs if one["speed"]]
     if ratios:
@@ -121,7 +121,13 @@ def _executed(row: Row) -> list[Row]:
 
 
 def _is_identical(program: Row) -> bool:
-    return bool(re.match(r"(\d+) sites?: \1 identical\b", program["verified"]))
+    """Whether all that ran is identical: the others are not reached.
+
+    >>> _is_identical({"verified": "3 sites: 2 not reached, 1 identical. Not looked at: …"})
+    True
+    """
+    counts = re.findall(r"[:,] \d+ ([a-z ]+)", _verdict(program))
+    return "identical" in counts and not {*counts} - {"identical", "not reached"}
 
 
 _IMPORTED = (
@@ -261,19 +267,25 @@ def _left(rows: Sequence[Row], name: str) -> Markup:
     )
 
 
+def _reasons(program: Row) -> dict[str, str]:
+    """Why a program fails, and where: "as it is" is there if the reason is no rewrite's."""
+    where: dict[str, list[str]] = {}
+    for key, words in _IMPORTED:
+        failed, error = program[key]["failed"], program[key]["error"]
+        if failed or error:
+            where.setdefault(f"{failed} failed. {error}", []).append(words)
+    return {why: ", ".join(words) for why, words in where.items()}
+
+
 def _failures(rows: Sequence[Row]) -> Markup:
-    """What fails under shardlift or after a rewrite, with the last line that it printed."""
+    """What fails, with the last line that it printed."""
     items = [
-        tag(
-            "li", tag("b", row["project"]), f" {program['name']}, {words}: {failed} failed. {error}"
-        )
+        tag("li", tag("b", row["project"]), f" {program['name']}, ", _prose(where), f": {why}")
         for row in rows
         for program in row["programs"] or []
-        for key, words in _IMPORTED[1:]
-        if (failed := program[key]["failed"]) or (program[key]["error"] and not failed)
-        for error in [program[key]["error"]]
+        for why, where in _reasons(program).items()
     ]
     if not items:
         return Markup("")
-    summary = tag("summary", f"What failed when it was executed: {count(len(items), 'run')}")
+    summary = tag("summary", f"What failed when it was executed, and why: {len(items)}")
     return tag("details", summary, tag("ul", *items, class_="plain"))

@@ -28,6 +28,8 @@ from shardlift.source.project import Project
 from shardlift.source.sites import Role
 from shardlift.source.text import UnreadableError, read_source
 
+OPTIONS = ("axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend")
+OPTIONS += ("axis_size", "donate_argnums")  # of jax.pmap; flax's nnx.pmap has others
 IGNORED = shutil.ignore_patterns(".git", "node_modules", "__pycache__", "*.npz", "*.pkl", "*.png")
 
 
@@ -159,7 +161,7 @@ def _options(project: Project, path: str, content: bytes) -> Iterator[str]:
         file: File = project.fresh().file(path, read_source(path, content))
         for site in file.sites:
             if site.role is Role.MAP:
-                yield from site.keywords or ("none",)
+                yield from [word for word in site.keywords if word in OPTIONS] or ["none"]
     except (UnreadableError, RecursionError):
         return
 

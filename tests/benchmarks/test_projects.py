@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from bench.projects import tools
+from bench.projects.__main__ import main
 from bench.projects.page import page
 from bench.projects.programs import run_programs
 from bench.projects.row import measure
@@ -74,8 +76,24 @@ def test_a_starter_is_run_timed_and_verified(project: Path, tmp_path: Path) -> N
     assert program.speed == 1.0
     assert program.verified.startswith("1 site: 1 identical")
     text = page([measure(project) | {"programs": [asdict(program)]}])
-    assert "1 are identical in every bit" in text
+    assert "in 1 every site that ran is identical" in text
     assert "1/1/1/1" in text
+
+
+def test_a_run_goes_on_with_what_a_row_lacks(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(project), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    main(arguments)
+    assert "1 of 1: owner/proj: 1 sites" in capsys.readouterr().err
+    main(arguments)
+    assert "of 1" not in capsys.readouterr().err  # it is there
+    main([*arguments, "--execute"])
+    assert "of 1" in capsys.readouterr().err
+    main([*arguments, "--again"])
+    row = json.loads((tmp_path / "out/rows.json").read_text())["owner/proj"]
+    assert row["programs"] == []  # kept: it was not asked for again
+    assert "1 project, 1 place where" in (tmp_path / "out/index.html").read_text()
 
 
 def test_a_hostile_name_is_escaped(project: Path) -> None:

@@ -290,7 +290,6 @@ class RunSession:
 def observe_more(recorder: Any, patches: Any) -> None:
     """Observe, besides pmap and jit, the other ways to run a function on devices."""
     import jax
-    from jax import export
     from jax.experimental import pjit
 
     import shardlift
@@ -298,7 +297,6 @@ def observe_more(recorder: Any, patches: Any) -> None:
     patches.set(shardlift, "pmap", recorder.pmap(shardlift.pmap))
     patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
     patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
-    patches.set(export.Exported, "call", recorder.exported_call(export.Exported.call))
 
 
 def seed_random_numbers(seed: int) -> None:

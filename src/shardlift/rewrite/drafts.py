@@ -32,7 +32,7 @@ from shardlift.rewrite.passes import (
 )
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import Index
+from shardlift.source.scopes import index_of
 
 
 def finish(draft: Rendering, home: Home) -> FileResult:
@@ -124,7 +124,7 @@ def _finish(
 
 def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
     """A name that the helpers would need and that the text gives to something else."""
-    bound = Index(ast.parse(text)).module.names
+    bound = index_of(text).module.names
     asked = [request.name for request in requests]
     there = [node for name in asked for node in bound.get(name, ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):

@@ -19,7 +19,7 @@ from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.helper_style import styled
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import Index
+from shardlift.source.scopes import Index, index_of
 
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
@@ -119,7 +119,7 @@ def extended(
         new = next(one for one in chosen if one.name == helper.name)
         if new.source != helper.source:
             text = text.replace(_segment(before, node), styled(new.source, style))
-    defined = Index(ast.parse(text)).module.names
+    defined = index_of(text).module.names
     missing = tuple(helper for helper in chosen if helper.name not in defined)
     added = missing if text == before else chosen
     return text, missing, set(imports_of(added, style, frozenset(spelling.values())))
@@ -128,7 +128,7 @@ def extended(
 def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[ast.stmt, Helper]]:
     """The helpers that a text has, by the request that gives each."""
     found: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
-    tree = ast.parse(text)
+    tree = index_of(text).root
     axes = sorted(set(_AXIS_OF_MESH.findall(text)))
     for node in tree.body:
         candidates = [pair for name in _defines(node) for pair in _candidates(name, text)]
@@ -164,7 +164,7 @@ def _meaning_of(source: str) -> str:
 
 def _spelling_for(text: str) -> dict[str, str]:
     """What a text calls the modules of helpers: by names of its own, or in full."""
-    index = Index(ast.parse(text))
+    index = index_of(text)
     spelling: dict[str, str] = {}
     for short, (full, _) in _FULL.items():
         names = {

@@ -19,7 +19,7 @@ from shardlift.source.file import File
 from shardlift.source.imports import bound_name, drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.scopes import Import
+from shardlift.source.scopes import Import, Index, all_arguments, index_of
 from shardlift.source.statements import insert_below, is_only_statement
 from shardlift.source.text import Source
 
@@ -61,7 +61,7 @@ def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]
 
 def is_optional(text: str) -> bool:
     """Whether a text imports JAX, and only under a condition or in functions."""
-    body = ast.parse(text).body
+    body = index_of(text).root.body
     is_free = any(isinstance(one, Import) and _tops(one) & _NEED_JAX for one in body)
     return not is_free and bool(_guarded(_file(text)))
 
@@ -78,10 +78,10 @@ def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
 
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
-    old, tree = ast.parse(before), ast.parse(after)
-    unused = _loads(old) - _loads(tree) - _list_names(tree)
-    unused |= _unused_modules(old, tree)
-    imported = {name for n in ast.walk(tree) if isinstance(n, ast.alias) for name in _names_of(n)}
+    old, new = index_of(before), index_of(after)
+    unused = _loads(old) - _loads(new) - _list_names(new)
+    unused |= _unused_modules(old, new)
+    imported = {name for alias in new.nodes(ast.alias) for name in _names_of(alias)}
     if unused.isdisjoint(imported):
         return after
     file = _file(after)
@@ -198,9 +198,9 @@ def _parse(statement: str) -> Import:
     return parsed
 
 
-def _unused_modules(before: ast.Module, after: ast.Module) -> set[str]:
+def _unused_modules(before: Index, after: Index) -> set[str]:
     """The modules of `import a.b` that only the old text uses, if `a` is imported otherwise."""
-    aliases = [a for one in after.body if isinstance(one, ast.Import) for a in one.names]
+    aliases = [a for one in after.root.body if isinstance(one, ast.Import) for a in one.names]
     dotted = {a.name for a in aliases if a.asname is None and "." in a.name}
     if not dotted:
         return set()
@@ -209,8 +209,8 @@ def _unused_modules(before: ast.Module, after: ast.Module) -> set[str]:
     return {module for module in gone if module.partition(".")[0] in kept}
 
 
-def _attributes(tree: ast.Module) -> set[str]:
-    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+def _attributes(index: Index) -> set[str]:
+    return {ast.unparse(node) for node in index.nodes(ast.Attribute)}
 
 
 def _names_of(alias: ast.alias) -> set[str]:
@@ -311,28 +311,34 @@ def _sort_key(statement: str) -> tuple[bool, str]:
     return statement.startswith("from"), statement
 
 
-def _loads(tree: ast.Module) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+def _loads(index: Index) -> set[str]:
+    return {node.id for node in index.nodes(ast.Name) if isinstance(node.ctx, ast.Load)}
 
 
-def _list_names(tree: ast.Module) -> set[str]:
+def _list_names(index: Index) -> set[str]:
     """Names that strings of `__all__`, and of annotations, mention."""
     found: set[str] = set()
-    for node in ast.walk(tree):
-        targets = getattr(node, "targets", [])
-        value = getattr(node, "value", None)
-        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets) and value:
-            found |= {c.value for c in ast.walk(value) if isinstance(c, ast.Constant)}  # type: ignore[misc]
-        annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
-        if isinstance(annotation, ast.AST):
-            for constant in ast.walk(annotation):
-                if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-                    found |= set(re.findall(r"\w+", constant.value))
+    for statement in index.nodes(ast.Assign):
+        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets):
+            constants = (c for c in ast.walk(statement.value) if isinstance(c, ast.Constant))
+            found |= {constant.value for constant in constants}  # type: ignore[misc]
+    for annotation in _annotations(index):
+        for constant in ast.walk(annotation):
+            if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                found |= set(re.findall(r"\w+", constant.value))
     return found
 
 
+def _annotations(index: Index) -> Iterator[ast.expr]:
+    yield from (statement.annotation for statement in index.nodes(ast.AnnAssign))
+    for function in index.functions():
+        given = [argument.annotation for argument in all_arguments(function.args)]
+        yield from filter(None, (*given, getattr(function, "returns", None)))
+
+
 def _file(text: str) -> File:
-    return Project.of(Source("new.py", text)).file("new.py")
+    source = Source("new.py", text)
+    return File(source, Project.of(source), index_of(text))
 
 
 def _guarded(file: File) -> list[Import]:

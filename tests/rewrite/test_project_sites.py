@@ -46,6 +46,13 @@ def test_sites_of_a_file_that_does_not_run_stay() -> None:
     assert any("flax.optim" in reason and "by hand first" in reason for reason in reasons)
 
 
+def test_a_blank_line_between_the_mesh_and_a_decorated_function() -> None:
+    inner = "@jax.pmap\ndef step(x):\n    return x\n\nx = jnp.ones(jax.device_count())\nstep(x)\n"
+    lines = "".join(f"    {line}".rstrip() + "\n" for line in inner.splitlines())
+    text, _ = after(f"def main():\n    n = 1\n{lines}\nmain()\n")
+    assert "\n\n    @jax.jit\n    @jax.shard_map(" in text
+
+
 @pytest.mark.parametrize("axes", ["(0, 0)", "0", "[0]"])
 def test_axes_that_are_the_default_are_left_out(axes: str) -> None:
     site = f"b = jax.pmap(f, axis_name='i', in_axes={axes}, donate_argnums=0)\nb(load(), load())\n"

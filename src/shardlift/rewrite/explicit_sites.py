@@ -378,9 +378,9 @@ def _insert(
         return None
     while line > 1 and file.lines[line - 2].startswith(f"{margin}#"):
         line -= 1  # a comment stays with its statement
-    is_block = isinstance(place, _BLOCKS) and place in file.index.root.body
+    gap = isinstance(place, _BLOCKS) * (2 if place in file.index.root.body else 1)
     text = "".join(f"{margin}{name} = {value}{end}" for name, value in missing)
-    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * 2 if is_block else ''}")
+    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * gap}")
     return (edit,) if missing else ()
 
 

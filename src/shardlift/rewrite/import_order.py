@@ -20,7 +20,7 @@ _SEVERAL = re.compile(r"^from (\S+) import (\w+(?:, \w+)+)$", re.M)
 def in_order(before: str, after: str) -> str:
     """The new text with its imports in order, if those of the old one were: as isort does it."""
     runs = _runs(index_of(before).root)
-    orders = (_imports_first, by_module)
+    orders = (imports_first, by_module)
     order = next((o for o in orders if all(run == sorted(run, key=o) for run in runs)), None)
     if order is None or not runs:
         return after
@@ -110,7 +110,7 @@ def _lines_of(lines: list[str], statement: ast.stmt) -> list[str]:
     return lines[statement.lineno - 1 : statement.end_lineno]
 
 
-def _imports_first(statement: Import) -> tuple[bool, str]:
+def imports_first(statement: Import) -> tuple[bool, str]:
     """The order of isort."""
     return isinstance(statement, ast.ImportFrom), module_of(statement).lower()
 

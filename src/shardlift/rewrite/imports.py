@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import pairwise, takewhile
 
-from shardlift.rewrite.import_order import by_module, module_of
+from shardlift.rewrite.import_order import by_module, imports_first, module_of
 from shardlift.source.edits import apply_edits, split_lines
 from shardlift.source.file import File
 from shardlift.source.imports import bound_name, drop_names
@@ -51,6 +51,12 @@ def add_imports(
         if not _is_there(top.before_use(uses), parsed):
             top.insert(parsed, *_place(top, parsed, statement, own, top.end_of_imports(uses)))
     return "".join(top.lines)
+
+
+def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]:
+    """The statements of some that a text has not made before it uses one of the names."""
+    above = TopLevel(text).before_use(names)
+    return {one for one in statements if not _is_there(above, _parse(one))}
 
 
 def is_optional(text: str) -> bool:
@@ -255,8 +261,11 @@ def _place(
         and start <= node.lineno < limit
     ]
     same = [node for node in present if _section(node, own) == section]
+    # Beside the other imports of the same library, wherever they are.
+    same = [node for node in same if _tops(node) & _tops(parsed)] or same
     if same:
-        above = [node for node in same if by_module(node) <= by_module(parsed)]
+        order = _order(present)
+        above = [node for node in same if order(node) <= order(parsed)]
         if not above:
             return _first_line(top.lines, same[0]), (statement,)
         return (above[-1].end_lineno or 0) + 1, (statement,)
@@ -269,13 +278,23 @@ def _place(
     return line, ("", statement, "") if line > 1 else (statement, "")
 
 
+def _order(present: list[Import]) -> Callable[[Import], tuple[object, object]]:
+    """By module where a `from` stands before an `import`; else all `import` first, as isort."""
+    pairs = pairwise(present)
+    mixed = any(
+        isinstance(a, ast.ImportFrom) and isinstance(b, ast.Import) and b.lineno == a.lineno + 1
+        for a, b in pairs
+    )
+    return by_module if mixed else imports_first
+
+
 def _first_line(lines: list[str], node: ast.stmt) -> int:
     """The line of a statement, or of the comment that stands right above it."""
     line = node.lineno
     while line > 1 and lines[line - 2].startswith("#") and not lines[line - 2].startswith("#!"):
         line -= 1
-    # A comment at the very top belongs to the file.
-    return node.lineno if line <= 2 else line
+    # A comment at the very top, or of several lines, belongs to the file.
+    return node.lineno if line <= 2 or line < node.lineno - 1 else line
 
 
 def _section(node: Import, own: frozenset[str]) -> int:

@@ -238,11 +238,12 @@ def _imported(row: Row) -> str:
 
 
 def _table(rows: Sequence[Row]) -> Markup:
-    cells = [[of(row) for _, of in _COLUMNS] for row in rows]
+    columns = [(name, of) for name, of in _COLUMNS if any(of(row) != "" for row in rows)]
+    cells = [[of(row) for _, of in columns] for row in rows]
     kinds = ["n" if isinstance(cell, int) else "t" for cell in cells[0]]
     head = [
         tag("th", tag("button", name, type="button"), scope="col", class_=kind)
-        for (name, _), kind in zip(_COLUMNS, kinds, strict=True)
+        for (name, _), kind in zip(columns, kinds, strict=True)
     ]
     body = [
         tag("tr", *(tag("td", str(v), class_=kind) for v, kind in zip(line, kinds, strict=True)))

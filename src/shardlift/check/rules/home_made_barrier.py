@@ -36,7 +36,7 @@ def visit(file: File) -> Iterator[Match]:
 def _sync(file: File, call: ast.Call) -> tuple[tuple[Edit, ...], frozenset[str]]:
     """The statement as JAX's own barrier, if all that it does is to wait."""
     statement = file.index.statement(call)
-    if not isinstance(statement, ast.Expr) or not file.many_processes:
+    if statement is None or not _is_discarded(file, call) or not file.many_processes:
         return (), frozenset()
     scope = scope_name(file, statement).rpartition(".")[2] or "barrier"
     text = f'multihost_utils.sync_global_devices("{scope}")'
@@ -50,7 +50,7 @@ def _only_reduces(mapped: Mapped) -> bool:
 
 def _only_waits(file: File, call: ast.Call) -> bool:
     statement = file.index.statement(call)
-    if isinstance(statement, ast.Expr) and file.many_processes:
+    if _is_discarded(file, call) and file.many_processes:
         return any(device_count(file, node) for node in _counts_in(file, call))
     names = [target.id for target in getattr(statement, "targets", []) if hasattr(target, "id")]
     for parent in file.index.ancestors(call):
@@ -60,6 +60,20 @@ def _only_waits(file: File, call: ast.Call) -> bool:
             return any(
                 _counts(file, test, names) for test in file.index.within(parent, ast.Compare)
             )
+    return False
+
+
+def _is_discarded(file: File, call: ast.Call) -> bool:
+    """Whether a statement does nothing with the result, or only waits for it."""
+    node: ast.AST = call
+    for parent in file.index.ancestors(call):
+        if isinstance(parent, ast.Expr):
+            return True
+        is_method = isinstance(parent, ast.Attribute) and parent.attr == "block_until_ready"
+        waits = file.called(parent) in ("jax.block_until_ready", "jax.device_get")
+        if not (is_method or waits or (isinstance(parent, ast.Call) and parent.func is node)):
+            return False
+        node = parent
     return False
 
 
@@ -101,6 +115,9 @@ RULE = Rule(
         "from jax.experimental import multihost_utils\nmultihost_utils.sync_global_devices('a')",
         "import jax\nimport numpy as np\np = jax.pmap(lambda v: v + 1)\np(np.ones(8))",
         "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",
+        "import jax\nimport numpy as np\njax.distributed.initialize()\n"
+        "xs = np.ones(jax.local_device_count())\n"
+        "print(jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(xs))",
     ),
     since=(0, 8),
     rewritten_as=frozenset({Kind.NAME}),

@@ -9,6 +9,7 @@ import pytest
 from shardlift.source.idioms import (
     axis_name,
     axis_of,
+    collectives,
     device_count,
     has_device_axis,
     innermost_expression,
@@ -80,6 +81,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "jax.tree.map(f, x)": None,
     },
     has_device_axis: {
+        "jax.device_put_replicated(x, devices)": True,
         "jax_utils.replicate(x)": True,
         "jax.pmap(f)(x)": True,
         "x.reshape((n, -1))": True,
@@ -123,3 +125,12 @@ def test_axis_names_of_pmapped_functions(text: str, expected: str | None) -> Non
     mapped = file.only(last_value(file))
     assert isinstance(mapped, Mapped)
     assert axis_name(mapped) == expected
+
+
+def test_collectives_are_found_in_nested_functions_too() -> None:
+    file = parse(
+        "import jax\ndef f(x):\n    g = lambda y: jax.lax.psum(y, 'i')\n"
+        "    return jax.lax.pmean(g(x) + jax.lax.exp(x), 'i')\n"
+    )
+    names = [name for _, name in collectives(file, file.index.root.body[-1])]
+    assert sorted(names) == ["jax.lax.pmean", "jax.lax.psum"]

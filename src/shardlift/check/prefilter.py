@@ -22,8 +22,8 @@ _FROM = re.compile(
     rb"(\([^)]{0,9999}\)|[^\n(\\]*(?:\\\r?\n[^\n(\\]*)*)"
 )
 _IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
-# Two patterns: Python searches quickly for one that begins with fixed letters.
-_DOTTED = re.compile(rb"jax(?:lib)?\.[\w.]+"), re.compile(rb"flax\.[\w.]+")
+# Several patterns: Python searches quickly for one that begins with fixed letters.
+_DOTTED = [re.compile(library + rb"\.[\w.]+") for library in (b"jax", b"jaxlib", b"flax")]
 
 
 def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:

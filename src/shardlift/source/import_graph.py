@@ -126,10 +126,6 @@ class ImportGraph:
         # If two files fit equally well, neither is chosen.
         return ranked[0][2] if ranked[0][:2] != ranked[1][:2] else None
 
-    def has_package(self, name: str) -> bool:
-        """Whether the files belong to a library itself."""
-        return name in self._by_name
-
     def is_same_program(self, one: str, other: str) -> bool:
         """Whether some file imports both, directly or by other files, or one imports the other.
 

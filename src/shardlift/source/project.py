@@ -14,16 +14,10 @@ from typing import Any
 from shardlift.source.file import File
 from shardlift.source.import_graph import ImportGraph
 from shardlift.source.processes import Evidence, evidence_in, may_be_evidence
-from shardlift.source.scopes import Index, last_name
+from shardlift.source.scopes import Index
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, parse_source
 from shardlift.source.values import Value
-
-# Functions that share keywords with pmap.
-_OTHER_TRANSFORMS = frozenset(
-    {"vmap", "jit", "pjit", "xmap", "shard_map", "scan", "remat", "checkpoint", "filter_vmap"}
-    | {"device_put_sharded", "device_put_replicated", "replicate", "prefetch_to_device"}
-)
 
 _UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
 
@@ -50,7 +44,6 @@ class Project:
         self._trees: dict[str, tuple[Source, Index] | None] = {}
         self._texts: dict[str, str] = {}
         self._words: dict[str, frozenset[str]] = {}
-        self._keywords: dict[str, bool] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
         # What is found about all files, by the function that finds it.
         self.memo: dict[object, Any] = {}
@@ -194,16 +187,6 @@ class Project:
             if file is not None:
                 yield file
 
-    def has_keyword(self, name: str) -> bool:
-        """Whether any file may pass an argument of this name to pmap, or has it as a string.
-
-        A call of another transformation, such as `jax.vmap(f, in_axes=1)`, does not.
-        """
-        if name not in self._keywords:
-            files = self.fresh().files_with(name)
-            self._keywords[name] = any(_passes(file, name) for file in files)
-        return self._keywords[name]
-
     def _may_have(self, path: str, name: str) -> bool:
         """Whether a module may have a name: its text has it, or imports all of another module."""
         text = self._text(path)
@@ -226,17 +209,3 @@ class Project:
         except _UNREADABLE:
             self._trees[path] = None
             return None
-
-
-def _passes(file: File, name: str) -> bool:
-    if any(node.value == name for node in file.index.nodes(ast.Constant)):
-        return True
-    calls = [c for c in file.index.nodes(ast.Call) if any(k.arg == name for k in c.keywords)]
-    return any(_may_be_pmap(file, call) for call in calls)
-
-
-def _may_be_pmap(file: File, call: ast.Call) -> bool:
-    path, name = file.called(call) or "", last_name(call.func)
-    if name == "partial" and call.args:
-        name = last_name(call.args[0])
-    return name not in _OTHER_TRANSFORMS and (name == "pmap" or not path.startswith("jax."))

@@ -74,6 +74,7 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, **options)", "unpacked"),
                 ("f = jax.pmap(*arguments)", "unpacked"),
                 ("pmap = jax.pmap", "passed on as a value"),
+                ("import functools\np = functools.partial(jax.pmap, axis_name=A)", "another name"),
                 ("f = jax.pmap if n else jax.jit", "passed on as a value"),
                 ("def h():\n    return jax.pmap(f)\nh(), h()", "mapped again"),
                 ("g = [jax.pmap(k) for k in K]", "mapped again"),

@@ -328,8 +328,11 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
         stack = _stack(file, mention.node)
         levels = [decorating(file, decorator) for decorator in stack]
         return levels, [node for decorator in stack for node in ast.walk(decorator)]
+    parent = file.index.parents.get(mention.node)
+    named = "gets another name here" if file.called(parent) == "functools.partial" else ""
     raise UnsupportedError(
-        "jax.pmap is passed on as a value: look at what it maps, and map that by jax.shard_map"
+        f"jax.pmap {named or 'is passed on as a value'}: look at what it maps, and map that by "
+        "jax.shard_map"
     )
 
 

@@ -35,8 +35,9 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from shardlift.launch import Job, Outcome, Program, child, job
-from shardlift.launch.program import virtual_devices
+from shardlift.launch import child, job
+from shardlift.launch.job import Job, Outcome
+from shardlift.launch.program import Program, virtual_devices
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # What a process uses of a core, at the least, while its job does not hang. One that waits uses a

@@ -72,14 +72,14 @@ def _tracing_private() -> Callable[[], bool]:
     return lambda: context.trace is not outside
 
 
-def _fastest_tracing() -> Callable[[], bool]:
+def _private_or_public(private: Callable[[], Any], public: Callable[[], Any]) -> Any:
     try:
-        return _tracing_private()
+        return private()
     except (ImportError, AttributeError):
-        return _tracing_public()
+        return public()
 
 
-tracing: Callable[[], bool] = _fastest_tracing()
+tracing: Callable[[], bool] = _private_or_public(_tracing_private, _tracing_public)
 
 
 def coordination() -> Any:
@@ -176,14 +176,7 @@ def _context_public() -> None:
     """Unknown: no program may be run without `jit`."""
 
 
-def _fastest_context() -> Callable[[], Any]:
-    try:
-        return _context_private()
-    except (ImportError, AttributeError):
-        return _context_public
-
-
-context: Callable[[], Any] = _fastest_context()
+context: Callable[[], Any] = _private_or_public(_context_private, lambda: _context_public)
 
 
 def runner(compiled: jax.stages.Compiled, inputs: int) -> Runner | None:

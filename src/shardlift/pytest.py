@@ -32,7 +32,7 @@ def pytest_addoption(parser: Any) -> None:
 def pytest_load_initial_conftests(early_config: Any) -> None:
     """Start the session, before conftest files are imported."""
     from shardlift.launch.program import Program
-    from shardlift.launch.session import RunOptions
+    from shardlift.launch.session import RunOptions, RunSession
 
     options = early_config.known_args_namespace
     if options.shardlift_devices is not None:
@@ -41,7 +41,7 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
         raise pytest.UsageError("--shardlift-record records one process: leave out -n")
     record = _record_of_process(options.shardlift_record)
     chosen = RunOptions(patch=not options.shardlift_no_patch, record=record)
-    session = chosen.begin(Program("pytest", tuple(sys.argv[1:]), module=True))
+    session = RunSession(chosen, Program("pytest", tuple(sys.argv[1:]), module=True))
     session.keep_writing()
     _sessions.append(session)
 

@@ -73,6 +73,12 @@ def _gone(array):
 def test_typed_keys():
     keys = jax.random.split(jax.random.key(1), 8)
     assert keys.nbytes == 64
+    placed = jax.device_put(keys, shardings()["rows"])
+    other = NamedSharding(Mesh(np.array(jax.devices()), ("k",)), P("k"))
+    assert rewrap(placed, other).sharding == other
+    np.testing.assert_array_equal(
+        jax.random.key_data(rewrap(placed, other)), jax.random.key_data(keys)
+    )
     moved = move(keys, shardings()["rows"], free=True)
     np.testing.assert_array_equal(
         jax.random.key_data(moved), jax.random.key_data(jax.random.split(jax.random.key(1), 8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlift.check.engine import check_text, check_texts
+from shardlift.source.edits import apply_edits
 
 
 def _messages(text: str, code: str) -> list[str]:
@@ -29,6 +30,27 @@ def test_indexing_says_more_on_many_processes() -> None:
 )
 def test_a_site_says_what_and_how(text: str, message: str) -> None:
     assert _messages(f"import jax\n{text}", "SL201") == [message]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("jnp.clip(x, a_min=0, a_max=n)", "jnp.clip(x, min=0, max=n)"),
+        ("jnp.clip(a=x, a_max=1)", "jnp.clip(x, max=1)"),
+        ("jnp.clip(a_max=1, a=x)", "jnp.clip(max=1, a=x)"),  # not the first: by hand
+        ("jnp.clip(x, a_min=0, min=1)", "jnp.clip(x, a_min=0, min=1)"),
+        ("x.clip(a_min=0)", "x.clip(min=0)"),
+        ("jax.remat(f, concrete=True, policy=p)", "jax.remat(f, policy=p)"),
+        ("jax.remat(concrete=True)", "jax.remat(concrete=True)"),
+        ("jax.remat(f,  # why\n  concrete=True)", "jax.remat(f,  # why\n  concrete=True)"),
+    ],
+)
+def test_removed_keywords_are_renamed_or_deleted(before: str, after: str) -> None:
+    head = "import jax\nimport jax.numpy as jnp\ny = "
+    findings = check_text(head + before).findings
+    assert {finding.code for finding in findings} == {"SL115"}
+    edits = [edit for finding in findings for edit in finding.edits]
+    assert apply_edits(head + before, edits) == head + after
 
 
 def test_which_output_is_equal_everywhere() -> None:

@@ -105,6 +105,8 @@ def test_what_was_refused_is_listed_and_exits_1(project: Path) -> None:
 
 def test_a_file_that_is_not_python_is_named(project: Path) -> None:
     (project / "pkg/broken.py").write_text("import jax\njax.pmap(\n")
+    (left,) = json.loads(_run("--format", "json").stdout)["left"]
+    assert (left["code"], left["path"]) == ("unreadable", "pkg/broken.py")
     result = _run("--write")
     assert "pkg/broken.py: not looked at: line 2" in result.stdout
     assert result.exit_code == 2
@@ -349,6 +351,11 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
             "pyproject.toml",
             '[tool.poetry.dependencies]\njax = {version = "^0.4"}\n',
             '[tool.poetry.dependencies]\njax = {version = ">=0.7"}\n',
+        ),
+        (
+            "setup.py",
+            "setup(extras_require={'jax': ['clu', 'jax'], 'all': ['jax']})\n",
+            "setup(extras_require={'jax': ['clu', 'jax>=0.7'], 'all': ['jax>=0.7']})\n",
         ),
         ("docker-requirements/requirements.txt", "jax<0.5\n", "jax<0.5\n"),
         *(

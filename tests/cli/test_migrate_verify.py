@@ -244,6 +244,26 @@ def test_a_command_that_reaches_nothing(project):
     assert {name: text for name, text in tree(project).items() if name != "other.py"} == before
 
 
+@pytest.mark.slow
+def test_fix_compares_the_functions_whose_surroundings_it_changes(project):
+    command = ["fix", "--write", "--allow-dirty", ".", "--devices", "2"]
+    result = CliRunner().invoke(main, [*command, "--verify", "python train.py"])
+    assert "`python train.py`: 3 mapped functions identical, after 1 run." in result.stdout
+    assert "device_put_replicated" not in (project / "train.py").read_text().partition("print")[2]
+    assert "jax.pmap(" in (project / "lib.py").read_text()
+
+
+@pytest.mark.slow
+def test_a_notebook_is_run_before_and_after(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = ["import jax\nimport numpy as np\nn = jax.local_device_count()"]
+    cells += ["step = jax.pmap(lambda x: x + 1)", "print(step(np.ones((n, 3))).shape)"]
+    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+    (tmp_path / "a.ipynb").write_text(json.dumps(document))
+    result = _run("--verify", "python a.ipynb")
+    assert "`python a.ipynb`: 1 verified, after 1 run." in result.stdout, result.output
+
+
 VALUES = """\
 import jax
 import numpy as np

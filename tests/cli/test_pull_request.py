@@ -26,6 +26,7 @@ import jax
 step = jax.pmap(lambda x: x + 1)
 other = jax.pmap(lambda x: x + 1, in_axes=-1)
 old = jax.tree_map(abs, [1])
+more = jax.pmap(lambda x: x - 1)
 """
 
 
@@ -57,7 +58,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
     assert text.startswith("# Replace `jax.pmap` by")
     sections = _sections(text)
     size = len((project / "pkg/_spmd.py").read_text().splitlines())
-    assert "in 1 file: 1 mapped, 1 with a removed name." in sections["What changes"]
+    assert "in 1 file: 2 mapped, 1 with a removed name." in sections["What changes"]
     assert f"`pkg/_spmd.py`, {size} lines" in sections["What changes"]
     assert "JAX 0.7 or newer" in sections["What it needs"]
     assert "`jax>=0.4` → `jax>=0.7`" in sections["What it needs"]
@@ -69,8 +70,8 @@ def test_the_description_has_every_fact(project: Path) -> None:
 
 def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
     printed = _run("--write").stdout
-    assert "2 places were rewritten in 1 file, 1 left as it is." in printed
-    assert "Of these: 1 mapped, 1 with a removed name." in printed
+    assert "3 places were rewritten in 1 file, 1 left as it is." in printed
+    assert "Of these: 2 mapped, 1 with a removed name." in printed
     assert re.search(r"New: pkg/_spmd\.py \(\d+ lines\)\.", printed)
     assert len(printed.splitlines()) <= 10
 
@@ -111,7 +112,7 @@ def test_the_line_that_decides_for_many_processes(project: Path) -> None:
     (project / "pkg/train.py").write_text(f"{TRAIN}seed = 1 + jax.process_index()\n")
     _run("--write", "--allow-dirty", "--pr", "pr.md")
     changes = _sections((project / "pr.md").read_text())["What changes"]
-    assert "keep jax.pmap, because of `pkg/train.py:7`: `jax.process_index()`." in changes
+    assert "keep jax.pmap, because of `pkg/train.py:8`: `jax.process_index()`." in changes
 
 
 def test_what_only_tests_need(project: Path) -> None:

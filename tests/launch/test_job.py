@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import textwrap
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.launch import STUCK_STATUS, Job, Outcome, Program, StuckJob, WhenStuck
+from shardlift.launch import job as job_module
+from shardlift.launch.job import STUCK_STATUS, Failure, Job, Outcome
+from shardlift.launch.program import Program
+from shardlift.launch.stuck import StuckJob, WhenStuck
 
 WHO = """
 import json, os, signal, sys, time
@@ -78,6 +82,34 @@ STUCK = """
         os.kill(os.getpid(), signal.SIGSTOP)
     wait()
 """
+
+
+def test_what_a_process_tells():
+    job = Job(Program("train.py"), 1, None, emit=lambda *_: None)
+    job.workers = [job_module._Worker(popen=None, link=None)]  # type: ignore[arg-type]
+    (worker,) = job.workers
+    for told in ({"ready": True}, {"stage": "joined"}, {"writing": True}):
+        job._told(0, json.dumps({"at": 1.0, **told}))
+    assert (worker.ready, worker.stage, worker.writing, worker.terminated) == (
+        *(True, "joined", True, None),
+    )
+    job._told(0, '{"at": 2.0, "terminated": true}')
+    first = worker.terminated
+    assert first is not None
+    job._told(0, '{"at": 3.0, "terminated": true, "writing": false, "unwritten": true}')
+    assert (worker.terminated, worker.writing, worker.unwritten) == (first, False, True)
+    job._told(0, '{"at": 4.0, "failed": 3, "traceback": "lost", "advice": ["look"]}')
+    assert worker.failures == [(4.0, Failure(0, 3, "lost", advice=("look",)))]
+
+
+def test_a_job_in_which_nothing_happens_is_stuck(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: ())
+    stuck = WhenStuck(0, report=lambda _: None)
+    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+    assert [job._is_stuck() for _ in range(3)] == [False, True, False]
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: None)  # there is no /proc
+    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+    assert [job._is_stuck() for _ in range(3)] == [False] * 3
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from shardlift.cli.run import explain
-from shardlift.launch import Job, Program
+from shardlift.launch.job import Job
+from shardlift.launch.program import Program
 from tests import children
 from tests.processes.harness import assert_gone
 
@@ -177,7 +178,8 @@ ASLEEP = """
 
 PATIENT = """
 import sys
-from shardlift.launch import Job, Program
+from shardlift.launch.job import Job
+from shardlift.launch.program import Program
 program = Program(sys.argv[1])
 outcome = Job(program, processes=2, devices=1, emit=lambda *_: None, grace=600).run()
 sys.exit(outcome.status)

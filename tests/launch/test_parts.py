@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.cli.run import explain
-from shardlift.launch import Failure, Program, virtual_devices
+from shardlift.launch.job import Failure
 from shardlift.launch.output_lines import Lines
+from shardlift.launch.program import Program, virtual_devices
 from tests import children
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shardlift.launch import signal_group
+from shardlift.launch.process_group import signal_group
 from tests import children
 from tests.processes.harness import assert_gone
 

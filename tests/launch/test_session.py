@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import json
 import os
 import queue
+import signal
+import sys
 import threading
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
+from shardlift import _compat
 from shardlift.launch import session as launch_session
+from shardlift.launch.member import Member
 from shardlift.launch.session import RunOptions, RunSession
 from shardlift.recording.tape.options import TapeOptions
+from tests import children
 
 
 def test_options_survive_json() -> None:
@@ -52,6 +60,60 @@ def test_a_forked_process_says_nothing_of_devices() -> None:
     assert noted == []
     session_of(Observer()).note_devices()
     assert noted == [1]
+
+
+def test_numpy_is_seeded_again_once_jax_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_compat, "leave_out_of_tracebacks", lambda _: None)
+    session = session_of(None)
+    session.options = RunOptions(seed=3)
+    state = np.random.get_state()
+    try:
+        assert session._prepare() is None
+        assert np.random.random() == np.random.RandomState(3).random_sample()
+    finally:
+        np.random.set_state(state)
+
+
+def test_a_member_that_fails_says_so_and_where_its_part_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    session = session_of(None)
+    monkeypatch.setattr(session, "end", lambda quiet: quiet)
+    monkeypatch.setattr(session, "print", said.extend)
+    member = object.__new__(Member)
+    member.session, member.record, member.place = session, "run.json", (1, 2)
+    assert member.end(1) is True
+    assert said == ["process 1 of 2 failed; its part of the record is run.json"]
+
+
+def test_a_member_knows_its_place_once_the_program_has_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    called: list[Any] = []
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *args: called.append(args))
+    monkeypatch.setattr(atexit, "register", called.append)
+    monkeypatch.setattr(_compat, "place_in_job", lambda: (1, 2))
+    session = session_of(None)
+    session.options = RunOptions()
+    member = Member(session)
+    assert member.place is None
+    jax.distributed.initialize("address")
+    assert (member.place, called) == ((1, 2), [member._merge, ("address",)])
+
+
+HEARS = """
+import os, signal
+from shardlift.launch.sigterm import Sigterm
+sigterm = Sigterm()
+sigterm.listen()
+sigterm.take_over()
+os.kill(os.getpid(), signal.SIGTERM)
+print(list(sigterm.received()), sigterm.note_preemption())
+"""
+
+
+def test_sigterm_is_heard_and_does_not_end_the_process() -> None:
+    done = children.run([sys.executable, "-c", HEARS])
+    assert done.stdout == f"[{int(signal.SIGTERM)}] None\n", done.stderr
 
 
 def test_the_record_is_written_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.cli.stuck import explain_stuck
-from shardlift.launch import StackFrame, StuckJob, StuckProcess, ThreadStack
-from shardlift.launch.stacks import parse_dump
-from shardlift.launch.stuck import PATIENCE, Activity, StuckClock, cpu_seconds
+from shardlift.launch.stacks import StackFrame, ThreadStack, parse_dump
+from shardlift.launch.stuck import (
+    PATIENCE,
+    Activity,
+    StuckClock,
+    StuckJob,
+    StuckProcess,
+    cpu_seconds,
+)
 from tests import children
 
 LIMIT = 60.0

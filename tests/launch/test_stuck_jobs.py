@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture.parts import read_whole
-from shardlift.launch import STUCK_STATUS
+from shardlift.launch.job import STUCK_STATUS
 from tests import children
 from tests.processes.harness import assert_gone
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
 
 import jax
 import jax.extend.core.primitives
@@ -113,6 +114,10 @@ def test_old_core():
     weak = jax.core.raise_to_shaped(aval, weak_type=True)
     assert weak.weak_type
     assert jax.core.full_lower(3) == 3
+    extract, params = jax.core.extract_call_jaxpr, {"call_jaxpr": aval, "name": "f"}
+    call = types.SimpleNamespace(call_primitive=True)
+    assert extract(call, params) == (aval, {"name": "f"})
+    assert extract(jax.extend.core.primitives.add_p, params) == (None, params)
 
 
 def test_jaxprs_by_keyword():

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shardlift.launch import virtual_devices
+from shardlift.launch.program import virtual_devices
 from tests.children import PIPE, STDOUT, Child, ask_for_stacks
 
 CHILD = Path(__file__).with_name("child.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from types import FrameType
@@ -11,7 +12,7 @@ import jax
 import pytest
 
 import shardlift
-from shardlift.recording.caller import is_users
+from shardlift.recording.caller import codes_of, is_users
 
 INSTALLED = os.path.join(os.path.dirname(os.path.dirname(pytest.__file__)), "somebody", "train.py")
 
@@ -38,3 +39,17 @@ def frame_of(filename: str, name: str) -> FrameType:
 )
 def test_is_users(filename: str, name: str, users: bool) -> None:
     assert is_users(frame_of(filename, name)) is users
+
+
+def test_functions_are_told_apart_by_their_codes_and_by_those_that_they_hold() -> None:
+    def held_by(fun: Any) -> Any:
+        return lambda x: fun(x)
+
+    def one(x: Any) -> Any:
+        return x
+
+    def other(x: Any) -> Any:
+        return x + 1
+
+    assert codes_of(functools.partial(one)) == codes_of(one) != codes_of(other)
+    assert codes_of(held_by(one)) == codes_of(held_by(one)) != codes_of(held_by(other))

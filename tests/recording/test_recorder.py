@@ -569,17 +569,13 @@ def test_a_proof_lists_the_arrays_that_every_program_returns(recorder):
 
 @pytest.mark.parametrize(("size", "listed"), [(32, 32), (33, 0)])
 def test_a_proof_lists_no_more_than_some_arrays(recorder, size, listed):
-    step = recorder.pmap(shardlift.pmap)(lambda x: (x, [x] * size))
-    step(X)
+    recorder.pmap(shardlift.pmap)(lambda x: (x, [x] * size))(X)
     (one, many) = only_site(recorder).proofs
-    assert len(one.arrays) == 1
-    assert len(many.arrays) == listed
-    assert many.leaves == size
+    assert (len(one.arrays), len(many.arrays), many.leaves) == (1, listed, size)
 
 
 def test_an_output_of_very_many_parts_has_no_proofs(recorder):
-    step = recorder.pmap(shardlift.pmap)(lambda x: [x] * 65)
-    step(X)
+    recorder.pmap(shardlift.pmap)(lambda x: [x] * 65)(X)
     assert only_site(recorder).proofs == ()
 
 

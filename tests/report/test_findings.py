@@ -159,13 +159,17 @@ def test_the_fix_follows_from_the_reason(reason, words, advice):
     assert words in finding.what
 
 
-@pytest.mark.parametrize("name", ["batch", "host_batch", "x on y", "typed", "new function"])
-def test_the_advice_does_not_depend_on_the_names_of_arguments(name):
-    reason = CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]")
-    compiles = (Compile(0, 1, (FIRST,)), *[Compile(k, 1, (reason,)) for k in (1, 2)])
-    (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
-    assert "the same shape" in finding.fix
-    assert finding.command == "shardlift rule SL206"
+@pytest.mark.parametrize(
+    ("times", "by", "words"),
+    [
+        (4, MovedBy.PROGRAM, "every call copies 4.00 MiB"),
+        (2, MovedBy.PROGRAM, "50 % of the calls copies 8.00 MiB"),
+        (6, MovedBy.PMAP, "50 % of the calls copies 2.67 MiB"),
+    ],
+)
+def test_how_often_something_is_moved(times, by, words):
+    (finding,) = findings_of(site(moves=(Move("x", HOST, SPLIT, 2**24, times, by),)), ONE)
+    assert finding.what.startswith(words)
 
 
 def test_a_new_function_at_each_call_is_the_reason_to_change_first():

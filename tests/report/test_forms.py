@@ -40,6 +40,9 @@ def test_the_terminal_says_the_sentence_first():
     assert "jax 0.12.0" in lines[1]
     assert lines[3].startswith("time of calls:")
     assert "time of calls" not in printed(Capture())
+    for patched in (True, False):
+        text = printed(dataclasses.replace(everything(), patched=patched))
+        assert ("jax.pmap was only observed" in text) is not patched
 
 
 def test_the_terminal_shows_sites_by_cost_with_fix_and_command():

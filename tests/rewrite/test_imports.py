@@ -38,6 +38,38 @@ def test_before_the_first_use(text: str, needed_by: set[str], expected: str) -> 
     assert add_imports(text, {"import functools"}, needed_by=needed_by) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "added", "expected"),
+    [
+        # As isort has it: `import` first, unless the file shows another order.
+        (
+            "import p.x as x\nfrom p.y import y\n",
+            "from p._spmd import f",
+            "import p.x as x\nfrom p._spmd import f\nfrom p.y import y\n",
+        ),
+        (
+            "from p.a import y\nimport p.x as x\n",
+            "from p._spmd import f",
+            "from p._spmd import f\nfrom p.a import y\nimport p.x as x\n",
+        ),
+        # Beside the imports of the same library.
+        (
+            "import jax.numpy as jnp\n\nfrom ab.util import f\n",
+            "import jax.extend",
+            "import jax.extend\nimport jax.numpy as jnp\n\nfrom ab.util import f\n",
+        ),
+        # A comment of several lines belongs to the file.
+        (
+            '"""Doc."""\n# Adapted\n# from\nimport jax\n',
+            "import functools",
+            '"""Doc."""\n# Adapted\n# from\nimport functools\n\nimport jax\n',
+        ),
+    ],
+)
+def test_among_the_others(text: str, added: str, expected: str) -> None:
+    assert add_imports(text, {added}) == expected
+
+
 def test_a_name_that_typing_gives_is_not_imported_twice() -> None:
     text = "from typing import Callable, Sequence\n\ndef f(x: Callable) -> Sequence: ...\n"
     assert add_imports(text, {"from collections.abc import Callable"}) == text
@@ -48,11 +80,13 @@ def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = '"""Doc."""\n\nimport sys\n\nimport numpy\n\nx = 1\n'
     parsed: list[str] = []
     parse = ast.parse
-    monkeypatch.setattr(ast, "parse", lambda source: parsed.append(source) or parse(source))
-    after = add_imports(text, {"import os", "import jax", "from a import b", "import functools"})
+    added = {"import os", "import jax", "from a import b", "import functools"}
+    with monkeypatch.context() as patched:
+        patched.setattr(ast, "parse", lambda source: parsed.append(source) or parse(source))
+        after = add_imports(text, added)
     assert after == (
         '"""Doc."""\n\nimport functools\nimport os\nimport sys\n\n'
-        "from a import b\nimport jax\nimport numpy\n\nx = 1\n"
+        "import jax\nimport numpy\nfrom a import b\n\nx = 1\n"
     )
     assert parsed.count(text) == 1
     assert max(len(source) for source in parsed if source != text) < 30

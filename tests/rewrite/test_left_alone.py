@@ -50,6 +50,10 @@ CASES = {
         },
         "the other branch, line 8, has jax.vmap of the same function",
     ),
+    "jit is mapped, or is alone": (
+        {"m.py": BRANCHES.format("return jax.pmap(jax.jit(f)) if n > 1 else jax.jit(f)")},
+        "the other branch, line 5, has jax.jit of the same function",
+    ),
     "another function": (
         {"m.py": BRANCHES.format("return jax.pmap(lambda x: x) if n > 1 else jax.jit(f)")},
         None,

@@ -66,6 +66,7 @@ import jax
 import numpy as np
 
 step = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
+other = jax.pmap(lambda x: x, axis_name="i")
 
 
 def main():

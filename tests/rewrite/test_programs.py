@@ -55,6 +55,7 @@ def _exists(contents: Mapping[str, bytes]):  # type: ignore[no-untyped-def]
 
 # What keeps jax.pmap in both forms, with the helper, and at the site.
 BOTH = {
+    "static arguments, axes and donation",
     "axes of a tree",
     "axes that only the run knows",
     "static arguments",
@@ -87,7 +88,6 @@ KEPT = {
         "in_axes and out_axes",
         "one axis for all",
         "out_axes of None",
-        "static arguments, axes and donation",
         "a function that asks whether the axis is there",
     },
     "site": BOTH,

@@ -75,9 +75,14 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nx = jax.devices()\n",
         ),
         (
-            "import jax\nif colab:\n    from jax.tools import colab_tpu\n"
+            "import jax\n\nif colab:\n    from jax.tools import colab_tpu\n\n"
+            "    colab_tpu.setup_tpu('tpu_driver')\nx = 1\n",
+            "import jax\nx = 1\n",
+        ),
+        (
+            "import jax\nif colab():\n    from jax.tools import colab_tpu\n"
             "    colab_tpu.setup_tpu('tpu_driver')\n",
-            "import jax\nif colab:\n    pass\n",
+            "import jax\nif colab():\n    pass\n",
         ),
         (
             "import jax\nif colab:\n    import jax.tools.colab_tpu\n"
@@ -85,6 +90,7 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nif colab:\n    pass\nx = jax.devices()\n",
         ),
         ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
+        ("from jax import lax\nx = lax.tie_in(y, x)\nz = 1\n", "z = 1\n"),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
         (
             "import jax.numpy as jnp\nx = jnp.full(3, jnp.NINF) * jnp.NINF**2 + jnp.PZERO\n",

@@ -65,7 +65,10 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, in_axes=(1, 0))", "other axes than the first"),
                 ("f = jax.pmap(g, in_axes={'a': 0})", "is a tree"),
                 ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
-                ("f = jax.pmap(g, static_broadcasted_argnums=1)", "`static_broadcasted_argnums=`"),
+                (
+                    "f = jax.pmap(g, static_broadcasted_argnums=1)",
+                    "bind them with functools.partial",
+                ),
                 ("f = jax.pmap(g, devices=jax.devices()[:2])", "devices of its own"),
                 ("f = jax.pmap(g, backend='cpu')", "`backend=`"),
                 ("f = jax.pmap(g, **options)", "unpacked"),

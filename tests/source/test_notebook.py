@@ -111,6 +111,6 @@ def test_a_statement_at_the_end_of_a_cell_goes_alone(following: list[str]) -> No
     assert done.unreadable == ()
     (file,) = done.changed
     assert [cell["source"] for cell in json.loads(file.after)["cells"]] == [
-        "import jax\n",
+        "import jax",
         *following,
     ]

@@ -17,7 +17,16 @@ import pytest
 
 from shardlift.check.renames import importable
 from shardlift.source.model import version
-from shardlift.source.removed_names import ALL, FLAX, OPTIONS, ROWS, TABLE, Removed, can_call
+from shardlift.source.removed_names import (
+    ALL,
+    FLAX,
+    KEYWORDS,
+    OPTIONS,
+    ROWS,
+    TABLE,
+    Removed,
+    can_call,
+)
 
 jax = pytest.importorskip("jax")
 HERE = version(jax.__version__)
@@ -46,6 +55,16 @@ def _is_there(name: str) -> bool:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_name_is_gone_from_its_release_on_and_there_before(row: Removed) -> None:
     assert _is_there(row.name) == (row.gone > HERE)
+
+
+@pytest.mark.parametrize("function", KEYWORDS)
+def test_a_keyword_is_gone_and_its_successor_is_there(function: str) -> None:
+    gone, renamed = KEYWORDS[function]
+    there = inspect.signature(_find(function)).parameters
+    later = {new for new in renamed.values() if new.isidentifier()}
+    assert not later - there.keys() or "kwargs" in there
+    if gone <= HERE:
+        assert not {old for old in renamed if old != "a"} & there.keys()
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row not in ROWS], ids=lambda row: row.name)

@@ -89,6 +89,16 @@ def test_one_wrong_place_is_found_within_the_runs_that_were_announced(wrong, num
     assert announced == [runs_needed(places) - 1] * (len(places) > 1)
 
 
+def test_what_held_is_not_tried_again_and_does_not_stay_if_it_is_named_later():
+    attempt, seen = trials({PLACES[10], PLACES[11]}, named=False)
+    assert set(search(PLACES, attempt, 99).out) == {PLACES[10], PLACES[11]}
+    assert len(seen) == 8
+    sites = [place for place in PLACES if place.is_site][:4]
+    outcomes = iter([Trial(False), Trial(True), Trial(False), Trial(False, {sites[0]: "differs"})])
+    found = search(sites, lambda _: next(outcomes), 4)
+    assert (found.kept, found.out[sites[0]]) == (frozenset(), "differs")
+
+
 def test_what_is_not_tried_is_said():
     attempt, _ = trials({PLACES[7]}, named=False)
     found = search(PLACES, attempt, 1)

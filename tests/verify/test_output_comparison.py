@@ -8,7 +8,6 @@ import pytest
 
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.output_comparison import (
-    Mask,
     OutputComparison,
     own_lines,
     shown_lines,
@@ -60,14 +59,7 @@ def test_every_number_counts(line: str) -> None:
 def test_what_may_differ(one: str, two: str) -> None:
     assert differences(printed(one), printed(two)) == []
     if "\r" not in one:
-        assert differences(printed(one), printed(two), masks=())
         assert OutputComparison().masked(printed(one))
-
-
-def test_masks_of_the_user() -> None:
-    masks = [Mask("--mask", re.compile(r"id=\w+"))]
-    assert differences(printed("id=a loss 1"), printed("id=b loss 1"), masks=masks) == []
-    assert differences(printed("id=a loss 1"), printed("id=b loss 2"), masks=masks)
 
 
 def test_lines_that_one_program_has_more() -> None:

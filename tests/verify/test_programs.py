@@ -22,7 +22,6 @@ from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import GapKind
-from tests.rounding import tolerance
 from tests.verify.recording import batch, before, compared, mesh, one, taped
 
 pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
@@ -46,14 +45,6 @@ def sgd(p, moments, g):
     return jax.tree.map(lambda a, d: a - 0.1 * d, p, g), moments
 
 
-def adam(p, moments, g):
-    m, v = moments
-    m = jax.tree.map(lambda m, d: 0.9 * m + 0.1 * d, m, g)
-    v = jax.tree.map(lambda v, d: 0.99 * v + 0.01 * d * d, v, g)
-    step = lambda a, m, v: a - 0.1 * (m / 0.1) / (jnp.sqrt(v / 0.01) + 1e-8)
-    return jax.tree.map(step, p, m, v), (m, v)
-
-
 def signs(p, moments, g):
     """No moments, no scale: nothing that comes out shows a gradient that is too large."""
     return jax.tree.map(lambda a, d: a - 0.1 * jnp.sign(d), p, g), moments
@@ -66,9 +57,8 @@ def train_step(update, p, moments, x, y, key):
     return p, moments, lax.pmean(loss, "batch")
 
 
-def start(update):
-    zeros = jax.tree.map(np.zeros_like, W)
-    return W, ((zeros, zeros) if update is adam else ())
+def start():
+    return W, ()
 
 
 def loop(step, state, batches):
@@ -92,7 +82,7 @@ def in_pmap(update):
     def program():
         step = functools.wraps(train_step)(functools.partial(train_step, update))
         p_step = jax.pmap(step, axis_name="batch", donate_argnums=(0, 1))
-        loop(p_step, shardlift.device_put_replicated(start(update), jax.devices()), stacked())
+        loop(p_step, shardlift.device_put_replicated(start(), jax.devices()), stacked())
 
     return program
 
@@ -118,7 +108,7 @@ def in_shard_map(update):
                 check_vma=False,
             )(*args)  # fmt: skip
 
-        state = jax.tree.map(lambda x: np.stack([x] * N), start(update))
+        state = jax.tree.map(lambda x: np.stack([x] * N), start())
         loop(p_step, state, stacked())
 
     return program
@@ -136,7 +126,7 @@ def in_global(update, check_vma=False, reverse=False, one_key=False):
         p_step = jax.jit(
             jax.shard_map(local, mesh=many, in_specs=specs, out_specs=P(), check_vma=check_vma)
         )
-        loop(p_step, start(update), flat())
+        loop(p_step, start(), flat())
 
     return program
 
@@ -162,16 +152,7 @@ def test_moved_rightly(after):
     assert found.notes == ()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("after", [in_shard_map, in_global, in_pmap])
-def test_moved_rightly_with_moments(after):
-    # XLA may fuse the update of a larger program otherwise; how, depends on the CPU.
-    found = against(adam, after(adam), Tolerance(rtol=tolerance("float32", 300)))
-    assert found.verdict == ("close" if after is in_global and found.findings else "identical")
-    assert found.leaves == STEPS * 7
-
-
-@pytest.mark.parametrize("update", [sgd, pytest.param(adam, marks=pytest.mark.slow), signs])
+@pytest.mark.parametrize("update", [sgd, signs])
 def test_gradients_that_are_summed_twice(update):
     found = against(update, in_global(update, check_vma=True))
     assert found.verdict == "different"
@@ -191,14 +172,6 @@ def test_gradients_that_are_summed_twice(update):
     [
         (signs, "identical", []),  # the gradients are only seen in the collectives
         (sgd, "different", ["the update is 8.000 times too large"]),
-        (
-            adam,
-            "different",
-            [
-                "8.000 times too large, the number of devices",
-                "64.000 times too large, the square of the number of devices",
-            ],
-        ),
     ],
 )
 def test_without_a_look_inside(update, verdict, causes):
@@ -222,37 +195,14 @@ def test_jit_with_shardings_is_another_program():
     def in_jit():
         rows = NamedSharding(mesh(), P("batch"))
         step = jax.jit(step_with(lambda x: x), in_shardings=(None, None, rows, rows, None))
-        loop(step, start(sgd), flat())
+        loop(step, start(), flat())
 
     def in_pmap():
         step = jax.pmap(step_with(lambda x: lax.pmean(x, "batch")), axis_name="batch")
-        loop(step, shardlift.device_put_replicated(start(sgd), jax.devices()), stacked())
+        loop(step, shardlift.device_put_replicated(start(), jax.devices()), stacked())
 
     found = one(compared(in_pmap, in_jit, Tolerance(rtol=1e-6)))
     assert found.verdict in ("identical", "close")
-
-
-# ---- rows
-
-
-def test_rows_that_come_out_in_another_order():
-    x = batch(rng, N, 3)
-
-    def new(order):
-        many = mesh("i")
-        turn = lambda x: lax.ppermute(x, "i", [(k, order[k]) for k in range(N)])
-        jax.jit(jax.shard_map(turn, mesh=many, in_specs=P("i"), out_specs=P("i")))(x)
-
-    found = one(compared(lambda: jax.pmap(lambda x: x, "i")(x), lambda: new([*range(1, N), 0])))
-    assert found.verdict == "different"
-    assert "the same rows in another order, [7, 0, 1, 2, 3, 4, 5, 6]" in found.causes[0]
-
-
-def test_the_first_row_for_all():
-    x = batch(rng, N, 3)
-    old = lambda: jax.pmap(lambda x: x * 2, "i")(x)
-    found = one(compared(old, lambda: jax.pmap(lambda x: x * 2, "i", out_axes=None)(x)))
-    assert "out_axes=None for a value that varies" in found.causes[0]
 
 
 # ---- programs
@@ -343,7 +293,7 @@ def test_what_jit_returns_is_what_it_was():
         assert decorated.eval_shape(jnp.ones(2), 3).shape == (2,)
 
     calls = {s.function: len(s.samples) for s in taped(program).capture.sites}
-    assert calls == {"double": 1, "<lambda>": 2}  # one of them compiled by hand
+    assert calls == {"double": 1, "<lambda>": 1}  # not the one that was compiled by hand
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from shardlift.capture.parts import part_path
 from shardlift.capture.schema import Process
 from shardlift.facts import Capture, write
-from shardlift.launch import Program
+from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions
 from shardlift.verify import child_environment, runs
 from shardlift.verify.child_environment import DETERMINISTIC, environment

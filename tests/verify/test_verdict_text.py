@@ -62,6 +62,16 @@ def _shown(outcome: ProgramVerdict, quiet: bool = False) -> str:
     return console.file.getvalue()
 
 
+def test_programs_that_run_the_same_file_prove_nothing() -> None:
+    same = replace(_site(), after=replace(BEFORE, kind=SiteKind.SHARD_MAP))
+    assert _outcome(same).status == 0  # the file may have changed since the capture
+    outcome = _outcome(same, live=True)
+    assert outcome.status == 1
+    assert "Both programs run the same code of train.py" in advice(outcome)[0]
+    assert headline(outcome).endswith("both programs run the same one.")
+    assert _outcome(same, _site(), live=True).status == 0
+
+
 @pytest.mark.parametrize(
     ("sites", "text"),
     [

@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift._import_hook import AfterImport
 from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import UseRecorder, Uses
+from shardlift._legacy.uses import Uses
 
 if TYPE_CHECKING:
     from shardlift.source.model import Version
 
-__all__ = ["Session", "UseRecorder", "Uses", "legacy"]
+__all__ = ["Session", "Uses", "legacy"]
 
 # JAX has the old names still (0.10.2, 0.12.0.1), but each call warns in a sentence that is garbled:
 # "jax.process_index has been renamed to jax.process_index". SL106 says it better.
@@ -55,7 +55,7 @@ class Session:
         *,
         patch: bool = True,
         written_for: Version | None = None,
-        prepare: Callable[[], UseRecorder | None] | None = None,
+        prepare: Callable[[], Any] | None = None,
     ) -> None:
         """As ``legacy``; ``prepare`` returns the recorder once JAX has been imported."""
         self.patch, self.written_for, self.prepare = patch, written_for, prepare
@@ -142,7 +142,7 @@ def _install(
 
 @contextlib.contextmanager
 def legacy(
-    *, patch: bool = True, written_for: str | None = None, recorder: UseRecorder | None = None
+    *, patch: bool = True, written_for: str | None = None, recorder: Any = None
 ) -> Iterator[Uses]:
     """Run pmap programs of earlier JAX inside: with pmap as it was, and the removed names.
 
@@ -150,7 +150,8 @@ def legacy(
       patch: False restores nothing, and only lets ``recorder`` observe.
       written_for: the JAX release that the program was written for, such as "0.4.20": names
         whose meaning has changed since, random numbers among them, mean what they did then.
-      recorder: observes every pmapped call and every read of an output.
+      recorder: a `shardlift.facts.Recorder`, which observes every pmapped call and every read of
+        an output.
 
     Yields:
       The restored names that were used, and how often.

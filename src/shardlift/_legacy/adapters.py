@@ -208,15 +208,9 @@ def call(callback: Callable[..., Any], arg: Any, *, result_shape: Any = None, **
     return io_callback(lambda a: callback(_on_host(a)), result_shape, arg)
 
 
-def id_tap(tap_func: Callable[..., Any], arg: Any, *, result: Any = None, **options: Any) -> Any:
+def id_tap(tap_func: Callable[..., Any], arg: Any, *, result: Any = None, **_: Any) -> Any:
     """Call ``tap_func(arg, transforms)`` on the host; returns ``result``, or ``arg``."""
-    options.pop("device_index", None)
-    options.pop("tap_with_device", None)
-
-    def tap(a: Any) -> None:
-        tap_func(_on_host(a), ())
-
-    jax.debug.callback(tap, arg)
+    jax.debug.callback(lambda a: tap_func(_on_host(a), ()), arg)
     return arg if result is None else result
 
 
@@ -225,11 +219,10 @@ def id_print(
 ) -> Any:
     """Print ``arg``; returns ``result``, or ``arg``."""
 
-    def show(a: Any) -> None:
-        print(*(() if what is None else (f"what: {what}",)), _on_host(a), file=output_stream)
+    def show(a: Any, _: Any) -> None:
+        print(*(() if what is None else (f"what: {what}",)), a, file=output_stream)
 
-    jax.debug.callback(show, arg)
-    return arg if result is None else result
+    return id_tap(show, arg, result=result)
 
 
 def barrier_wait(logging_name: str | None = None) -> None:  # noqa: ARG001

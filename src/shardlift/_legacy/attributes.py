@@ -95,8 +95,8 @@ def _of_one_number(stock: Callable[[Any], Any], name: str, uses: Uses) -> Callab
 @functools.lru_cache(maxsize=4096)
 def _is_method_call(code: types.CodeType, at: int) -> bool:
     """Does the instruction load an attribute in order to call it, as ``x.device()`` does?"""
-    for step in dis.get_instructions(code):
-        if step.offset == at:
-            called = sys.version_info >= (3, 12) and bool((step.arg or 0) & 1)
-            return step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and called)
-    return False
+    # Python 3.12 reports the end of the instruction once it has specialised it for a property.
+    steps = [step for step in dis.get_instructions(code) if step.offset <= at]
+    called = sys.version_info >= (3, 12) and bool((steps[-1].arg or 0) & 1) if steps else False
+    name = steps[-1].opname if steps else ""
+    return name == "LOAD_METHOD" or (name == "LOAD_ATTR" and called)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shardlift.source.model import Version, version
+from shardlift.source.removed_names import KEYWORDS as REMOVED_KEYWORDS
 from shardlift.source.removed_names import ROWS, Removed
 
 __all__ = [
@@ -56,7 +57,7 @@ MODULES: dict[str, tuple[Version, str]] = {
 }
 HOMES: dict[str, str] = _DATA["homes"]
 TWINS: dict[str, str] = _DATA["twins"]
-KEYWORDS: dict[str, dict[str, str]] = _DATA["keywords"]
+KEYWORDS = {function: dict(renamed) for function, (_, renamed) in REMOVED_KEYWORDS.items()}
 CHANGED: dict[str, Version] = {name: version(text) for name, text in _DATA["changed"].items()}
 RANDOM_KEYS = ("jax.random.PRNGKey", "jax.random.key")
 OPTIONS: dict[str, Any] = {

@@ -5,28 +5,9 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-__all__ = ["UseRecorder", "Uses"]
-
-
-class UseRecorder(Protocol):
-    """An observer of a program, such as `shardlift.facts.Recorder`."""
-
-    def pmap(self, pmap: Callable[..., Any], /) -> Callable[..., Any]:
-        """A pmap like ``pmap`` whose sites are recorded."""
-
-    def jit(self, jit: Callable[..., Any], /) -> Callable[..., Any]:
-        """A jit like ``jit`` that records the functions that call shard_map."""
-
-    def read(self, array: Any, how: str, nbytes: int, /) -> None:
-        """An output was read, by "index", "unreplicate" or "device_get"."""
-
-    def used(self, name: str, /) -> None:
-        """A restored name was used."""
-
-    def is_apart(self) -> bool:
-        """Does the recorder itself run a function of the program in this thread?"""
+__all__ = ["Uses"]
 
 
 class Uses(Counter[str]):
@@ -38,7 +19,7 @@ class Uses(Counter[str]):
     {'jax.tree_map': 1}
     """
 
-    recorder: UseRecorder | None = None
+    recorder: Any = None  # a `shardlift.facts.Recorder`
 
     def note(self, name: str) -> None:
         """Count one more use, if it is the program's own."""

@@ -69,10 +69,8 @@ def replication(
       axis_name: for a function that is not mapped yet, the axis of its collectives.
       in_axes: for such a function, as for ``pmap``.
       axis_size: for such a function, as for ``pmap``.
-      equal: which mapped arguments are the same on all devices: positions and names of
-        arguments, ``equal=(0, "rng")``, or a tree prefix of the positional arguments with booleans,
-        ``equal=({"params": True, "rng": False}, False)``. Arguments with ``in_axes=None`` are
-        always equal.
+      equal: which mapped arguments are the same on all devices, by position or name:
+        ``equal=(0, "rng")``. Arguments with ``in_axes=None`` are always equal.
       pure: names of further primitives, for example your own, that depend only on their
         operands.
       **kwargs: arguments of ``fun`` passed by keyword.

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from shardlift.arrays.paths import leaf_paths
-from shardlift.arrays.placement import AXIS, put_sharded
+from shardlift.arrays.placement import AXIS, device_put_sharded
 
 __all__ = ["pad_shard_unpad", "prefetch_to_device", "shard"]
 
@@ -72,7 +72,7 @@ def prefetch_to_device(
     queue: deque[Any] = deque()
 
     def place(x: Any) -> Any:
-        return put_sharded(list(x), placed_on, axis_name)
+        return device_put_sharded(list(x), placed_on, axis_name)
 
     def fill(n: int) -> None:
         for item in itertools.islice(source, n):

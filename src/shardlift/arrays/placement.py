@@ -21,18 +21,21 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift.arrays.paths import leaf_paths
 
-__all__ = ["device_put_replicated", "device_put_sharded", "put_replicated", "put_sharded"]
+__all__ = ["device_put_replicated", "device_put_sharded"]
 
 AXIS = "devices"  # the default name of the mesh axis
 
 
-def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> Any:
+def device_put_sharded(
+    shards: Sequence[Any], devices: Sequence[jax.Device], axis_name: Any = AXIS
+) -> Any:
     """Put ``shards[i]`` on ``devices[i]`` and return them as one array per leaf.
 
     Args:
         shards: one array, scalar, typed key or tree of those for each device. All have the same
             structure, and each leaf the same shape and dtype in every shard.
         devices: the device of each shard.
+        axis_name: the name of the axis of the mesh.
 
     Returns:
         The tree of one shard, each leaf with a new leading axis of ``len(devices)`` that is
@@ -47,11 +50,6 @@ def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> 
     >>> x.shape == (jax.local_device_count(), 2, 3)
     True
     """
-    return put_sharded(shards, devices, AXIS)
-
-
-def put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device], axis_name: Any) -> Any:
-    """``device_put_sharded`` with a name for the mesh axis."""
     if not isinstance(shards, Sequence):
         raise TypeError(f"device_put_sharded `shards` input must be a sequence; got {type(shards)}")
     if len(shards) != len(devices):
@@ -65,12 +63,13 @@ def put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device], axis_name:
     return tree.unflatten(_assemble(blocks, weak, device_axis(tuple(devices), axis_name)))
 
 
-def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
+def device_put_replicated(x: Any, devices: Sequence[jax.Device], axis_name: Any = AXIS) -> Any:
     """Put a copy of ``x`` on every device and return the copies as one array per leaf.
 
     Args:
         x: an array, scalar, typed key, or a tree of those.
         devices: the devices of the copies; a sequence that is not empty.
+        axis_name: the name of the axis of the mesh.
 
     Returns:
         The tree of ``x``, each leaf with a new leading axis of ``len(devices)`` that is spread
@@ -82,11 +81,6 @@ def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     >>> params["w"].shape == (jax.local_device_count(), 3, 4)
     True
     """
-    return put_replicated(x, devices, AXIS)
-
-
-def put_replicated(x: Any, devices: Sequence[jax.Device], axis_name: Any) -> Any:
-    """``device_put_replicated`` with a name for the mesh axis."""
     if not isinstance(devices, Sequence) or not devices:
         raise ValueError(
             "`devices` argument to `device_put_replicated must be a non-empty sequence."

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardlift.arrays.paths import leaf_paths
-from shardlift.arrays.placement import AXIS, put_replicated
+from shardlift.arrays.placement import AXIS, device_put_replicated
 
 __all__ = ["differing", "replicate", "unreplicate"]
 
@@ -45,7 +45,7 @@ def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name:
     >>> replicate(jax.numpy.ones(3)).shape == (jax.local_device_count(), 3)
     True
     """
-    return put_replicated(tree, devices or jax.local_devices(), axis_name)
+    return device_put_replicated(tree, devices or jax.local_devices(), axis_name)
 
 
 def unreplicate(tree: Any, check: bool = False) -> Any:

@@ -23,7 +23,7 @@ _FROM = re.compile(
 )
 _IMPORT_AS = re.compile(rb"import ((?:jax|flax)[\w.]*) as (\w+)")
 # Two patterns: Python searches quickly for one that begins with fixed letters.
-_DOTTED = re.compile(rb"jax\.[\w.]+"), re.compile(rb"flax\.[\w.]+")
+_DOTTED = re.compile(rb"jax(?:lib)?\.[\w.]+"), re.compile(rb"flax\.[\w.]+")
 
 
 def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False) -> tuple[str, ...]:

@@ -30,7 +30,12 @@ from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import ALL, Removed, can_call, is_gone, sentence
 from shardlift.source.scopes import position
 from shardlift.source.settings import Settings
-from shardlift.source.statements import delete, is_only_statement
+from shardlift.source.statements import (
+    branch_around,
+    delete,
+    delete_with_gap,
+    is_only_statement,
+)
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -114,6 +119,8 @@ def _delete_import(
     if None in calls:
         return ()
     if calls and is_only_statement(file, statement, {statement, *calls}):
+        if guard := branch_around(file, statement):
+            return (delete_with_gap(file, guard),)
         return (file.replace(statement, "pass"), *(delete(file, call) for call in calls if call))
     dropped = drop_names(file, statement, [alias])
     return (*dropped, *(delete(file, call) for call in calls if call))

@@ -147,7 +147,10 @@ def _tie_in(file: File, call: ast.Call) -> SuccessorCall | None:
     """A no-op since JAX 0.2: it returned its second argument."""
     if len(call.args) != 2 or call.keywords:
         return None
-    return SuccessorCall((file.replace(call, file.text(call.args[1])),))
+    text, statement = file.text(call.args[1]), file.index.parents.get(call)
+    if isinstance(statement, ast.Assign) and [*map(file.text, statement.targets)] == [text]:
+        return SuccessorCall((delete(file, statement),))  # `x = x`
+    return SuccessorCall((file.replace(call, text),))
 
 
 def _indexed(method: str) -> Callable[[File, ast.Call], SuccessorCall | None]:

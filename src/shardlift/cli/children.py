@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from shardlift.launch import signal_group, virtual_devices
+from shardlift.launch.process_group import signal_group
+from shardlift.launch.program import virtual_devices
 
 __all__ = ["Done", "plain_environment", "run_python"]
 

@@ -16,7 +16,9 @@ from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax
 
-_QUOTED = re.compile(r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"]""")
+_QUOTED = re.compile(
+    r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"](?!\s*:)"""
+)
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
 
 

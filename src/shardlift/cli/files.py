@@ -36,28 +36,23 @@ class Passed:
 def find_files(
     paths: tuple[str, ...],
     passed: Passed | None = None,
-    suffixes: tuple[str, ...] = SUFFIXES,
     excluded: Sequence[IgnoreRules] = (),
 ) -> Iterator[str]:
-    """Every .py and .ipynb file (or with other suffixes) under the paths, in order, once.
+    """Every .py and .ipynb file under the paths, in order, once.
 
     A file that is named itself is always included.
     """
     passed = passed or Passed()
     seen: set[str] = set()
     for path in paths:
-        is_folder = os.path.isdir(path)
-        named = [path] if path.endswith(suffixes) or suffixes is SUFFIXES else []
-        for file in _walk(Path(path), passed, suffixes, excluded) if is_folder else named:
+        for file in _walk(Path(path), passed, excluded) if os.path.isdir(path) else [path]:
             key = os.path.normpath(file)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _walk(
-    root: Path, passed: Passed, suffixes: tuple[str, ...], excluded: Sequence[IgnoreRules]
-) -> Iterator[str]:
+def _walk(root: Path, passed: Passed, excluded: Sequence[IgnoreRules]) -> Iterator[str]:
     # A list of folders instead of recursion: a tree may be deeper than Python's call stack.
     waiting: list[tuple[str, list[IgnoreRules] | None]]
     waiting = [(str(root), [IgnoreRules(folder) for folder in _parents_in_repository(root)])]
@@ -66,14 +61,13 @@ def _walk(
         if rules is None:
             yield path
         else:
-            waiting += reversed(_inside(path, rules, passed, suffixes, excluded))
+            waiting += reversed(_inside(path, rules, passed, excluded))
 
 
 def _inside(
     folder: str,
     outer: list[IgnoreRules],
     passed: Passed,
-    suffixes: tuple[str, ...],
     excluded: Sequence[IgnoreRules],
 ) -> list[tuple[str, list[IgnoreRules] | None]]:
     """The wanted files and folders of a folder, in order; folders with their ignore rules.
@@ -84,7 +78,7 @@ def _inside(
     rules = [*outer, IgnoreRules(Path(folder))] if has_rules else outer
     try:
         with os.scandir(folder) as listed:
-            found = (entry for entry in listed if _may_be_code(entry, suffixes))
+            found = (entry for entry in listed if _may_be_code(entry))
             entries = sorted(found, key=lambda entry: entry.name)
     except OSError as error:
         passed.failed.append((os.path.normpath(folder), reason(error)))
@@ -105,9 +99,9 @@ def _inside(
     return wanted
 
 
-def _may_be_code(entry: os.DirEntry[str], suffixes: tuple[str, ...]) -> bool:
+def _may_be_code(entry: os.DirEntry[str]) -> bool:
     is_folder = entry.is_dir(follow_symlinks=False)
-    return entry.name not in _NOT_CODE and (is_folder or entry.name.endswith(suffixes))
+    return entry.name not in _NOT_CODE and (is_folder or entry.name.endswith(SUFFIXES))
 
 
 def _parents_in_repository(root: Path) -> list[Path]:

@@ -50,7 +50,9 @@ def raise_requirements(
     lines, files, left, reasons = [], [], [], []
     for path, wanted in by_path.items():
         before = _text_of(path, read)
-        if why := _why_left(path, before):
+        if why := "the program does not run there yet" * bool(migration.missing) or _why_left(
+            path, before
+        ):
             left += wanted
             needs = ", ".join(line.new.removesuffix("\\").strip() for line in wanted)
             reasons.append(f"{path} is not edited: {why}. It needs {needs}.")
@@ -105,9 +107,11 @@ def _text_of(path: str, read: Callable[[str], bytes]) -> str:
 def _edit(texts: list[str], line: RaisedLine) -> RaisedLine:
     """Change the first line from that of the requirement on that has its text."""
     pin, new = line
+    quoted = re.compile(rf"""(?<=['"]){re.escape(pin.text)}(?=['"](?!\s*:))""")  # no key
     for number in range(pin.line - 1, len(texts)):
         if pin.text in texts[number]:
-            texts[number] = texts[number].replace(pin.text, new, 1)
+            text, count = quoted.subn(lambda _: new, texts[number], count=1)
+            texts[number] = text if count else texts[number].replace(pin.text, new, 1)
             return line
     # Poetry's: `jax = "^0.4"`, or `jax = {version = "^0.4", extras = [...]}`.
     if pin.line <= len(texts) and ">=" in new and _POETRY.match(texts[pin.line - 1]):

@@ -17,18 +17,11 @@ from shardlift.cli.config import ConfigError, find_config
 from shardlift.cli.formats.program_run import RunDocument
 from shardlift.cli.stop import stop_if_jax_is_too_old
 from shardlift.cli.stuck import explain_stuck
-from shardlift.launch import (
-    STUCK_STATUS,
-    Failure,
-    Job,
-    Member,
-    Program,
-    RunOptions,
-    StuckJob,
-    WhenStuck,
-    report_uncaught,
-    use_virtual_devices,
-)
+from shardlift.launch.job import STUCK_STATUS, Failure, Job
+from shardlift.launch.member import Member
+from shardlift.launch.program import Program, report_uncaught, use_virtual_devices
+from shardlift.launch.session import RunOptions, RunSession
+from shardlift.launch.stuck import StuckJob, WhenStuck
 from shardlift.recording.tape.options import TapeOptions
 from shardlift.source.model import Version, version
 from shardlift.source.target import oldest_allowed
@@ -172,7 +165,7 @@ def run_here(
             use_virtual_devices(devices)
         except RuntimeError as error:
             raise click.UsageError(f"--devices {devices} comes too late, {error}") from None
-    session = options.begin(program)
+    session = RunSession(options, program)
     told.uses = session.uses
     member = Member(session)
     status: Any = 0

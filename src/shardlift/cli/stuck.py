@@ -6,7 +6,8 @@ import linecache
 import os
 from collections.abc import Iterator, Sequence
 
-from shardlift.launch import StackFrame, StuckJob, StuckProcess, ThreadStack
+from shardlift.launch.stacks import StackFrame, ThreadStack
+from shardlift.launch.stuck import StuckJob, StuckProcess
 
 __all__ = ["explain_error", "explain_stuck"]
 

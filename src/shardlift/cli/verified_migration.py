@@ -97,6 +97,8 @@ class ChangeCandidate:
         """Whether a function was mapped by this change."""
         if called is None or called.file != self.file:
             return False
+        if not self.id.line:
+            return True  # the changes of a notebook go together
         return any(first <= called.line <= last for first, last in self.change.sites)
 
 
@@ -202,13 +204,15 @@ class _Verifier:
 
     def _left(self, places: list[ChangeCandidate]) -> tuple[Search[ChangeCandidate], Decisions]:
         there = self._reached(self._judged(self.before), places)
-        if not there:
+        sites = sum(place.is_site for place in places)
+        called = there if sites else self.before.recorded.capture.sites
+        if not called:
             side = self.before.side
             ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
-            sites = count(sum(place.is_site for place in places), "site")
+            what = f"none of the {count(sites, 'site')} that would be rewritten"
             raise running.CannotRunError(
-                f"`{self.command.text}` calls none of the {sites} that would be "
-                f"rewritten: there is nothing to compare.{ended}"
+                f"`{self.command.text}` calls {what if sites else 'no mapped function'}: there is "
+                f"nothing to compare.{ended}"
             )
         unreached = {
             place: f"not verified: {NOT_RUN}"

@@ -20,7 +20,8 @@ from shardlift.cli.verify_options import ToleranceOption
 
 _HELP = """Run two programs and compare what their mapped functions compute.
 
-BEFORE uses pmap, and runs as under `shardlift run`. AFTER is the migrated program, with
+BEFORE uses pmap, and runs as under `shardlift run`, but draws random numbers as JAX does today.
+AFTER is the migrated program, with
 shard_map, jit with shardings or pmap, and runs as under plain python. Each is a script, a
 notebook, a module ("-m pkg.train"), a test run ("pytest tests"), or a capture of an earlier run.
 Both get the same ARGS, seeds and devices.

@@ -19,7 +19,7 @@ from typing import Any
 from shardlift._import_hook import AfterImport
 from shardlift.launch.control import Control
 from shardlift.launch.program import Program, report_uncaught
-from shardlift.launch.session import RunOptions
+from shardlift.launch.session import RunOptions, RunSession
 
 __all__ = ["Place", "main"]
 
@@ -52,7 +52,7 @@ def main(argument: str) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
     AfterImport("jax", lambda jax: _join(jax, place, control)).install()
-    session = options.begin(program)
+    session = RunSession(options, program)
     session.joined = True
     session.keep_writing()
     control.write = functools.partial(session.write, quiet=True, patience=1)

@@ -160,14 +160,10 @@ class Job:
         dump, their_dump = socket.socketpair()
         fds = [theirs.fileno(), their_dump.fileno()]
         place = Place(process, self.processes, coordinator, self.start_timeout, *fds)
+        told = place.to_json(self.program, self.options)
         with theirs, their_dump:
             popen = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "shardlift.launch",
-                    place.to_json(self.program, self.options),
-                ],
+                [sys.executable, "-m", "shardlift.launch", told],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -138,7 +138,7 @@ def virtual_devices(devices: int, environ: MutableMapping[str, str]) -> None:
 
     A number of threads that is set already, by ``PJRT_NPROC``, stays.
 
-    >>> from shardlift.launch import virtual_devices
+    >>> from shardlift.launch.program import virtual_devices
     >>> env = {"NPROC": "2"}
     >>> virtual_devices(4, env)
     >>> env

@@ -87,13 +87,9 @@ class RunOptions:
             return replace(self, record=record, quiet=True, reference=reference)
         return replace(self, quiet=self.quiet or process > 0)
 
-    def begin(self, program: Program) -> RunSession:
-        """Start observing, until ``end``."""
-        return RunSession(self, program)
-
 
 class RunSession:
-    """The time in which a program is observed.
+    """The time in which a program is observed, from now on until ``end``.
 
     What is restored stays until the process ends: threads and exit handlers come after it.
     """
@@ -290,7 +286,6 @@ class RunSession:
 def observe_more(recorder: Any, patches: Any) -> None:
     """Observe, besides pmap and jit, the other ways to run a function on devices."""
     import jax
-    from jax import export
     from jax.experimental import pjit
 
     import shardlift
@@ -298,7 +293,6 @@ def observe_more(recorder: Any, patches: Any) -> None:
     patches.set(shardlift, "pmap", recorder.pmap(shardlift.pmap))
     patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
     patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
-    patches.set(export.Exported, "call", recorder.exported_call(export.Exported.call))
 
 
 def seed_random_numbers(seed: int) -> None:

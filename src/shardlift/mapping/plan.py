@@ -198,23 +198,19 @@ def map_block(
             out = fun(*with_static(options, args, row_args), **row_kwargs)
         return restack(out, options.out_axes)
 
-    out_specs = specs_of(_spec_axes(options.out_axes), label)
+    # A negative axis is only accepted where it means axis 0: see restack.
+    out_axes = jax.tree.map(lambda axis: max(axis, 0), options.out_axes)
     mapped = jax.shard_map(
         block,
         mesh=mesh,
         in_specs=([spec_of(axis, label) for axis in axes],),
-        out_specs=out_specs,
+        out_specs=specs_of(out_axes, label),
         axis_names={label},
         # With the check on, gradients of unvarying values are summed over the devices, unlike
         # with pmap (docs: gradients). It also refuses axis_index_groups.
         check_vma=False,
     )
     return mapped(leaves)
-
-
-def _spec_axes(out_axes: Any) -> Any:
-    # A negative axis is only accepted where it means axis 0: see restack.
-    return jax.tree.map(lambda axis: max(axis, 0), out_axes)
 
 
 def unstack(leaf: Any, axis: Axis, size: int) -> Any:

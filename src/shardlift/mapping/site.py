@@ -105,7 +105,7 @@ class MappedFunction:
                 call = self.take_apart(args, {})
                 if isinstance(error, NeedsInner):
                     self._learn(call, tried, error)
-                elif self._is_plan(call, tried):
+                elif self.with_plan(call, lambda plan: plan is tried):
                     with permit_trace():
                         return self._place_and_run(tried, call, error)
         return self.call(args, {})
@@ -128,9 +128,6 @@ class MappedFunction:
             if self.options.devices is None or spans_processes(self.options.devices):
                 divergence.report_failure(error)
             raise
-
-    def _is_plan(self, call: Call, tried: Plan) -> bool:
-        return self.with_plan(call, lambda plan: plan is tried)
 
     def _run(self, plan: Plan, call: Call) -> Any:
         if plan.bridge is not None and _compat.tracing():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ class HeldCall(NamedTuple):
 Rows = list[tuple[str, Any, Axis]]  # path, leaf and device axis
 
 
-class MappedCall:
+class _CallWithRows:
     """One call of a mapped function, taken apart before it runs."""
 
     rows: Rows  # of the arguments that are not static
@@ -55,20 +55,8 @@ class MappedCall:
         """The arguments that are not static, flat."""
         return [leaf for _, leaf, _ in self.rows]
 
-    def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same arguments with other leaves."""
-        raise NotImplementedError
 
-    def structure(self) -> tuple[Any, dict[Any, Any]]:
-        """The tree of the arguments that are not static, and those that are."""
-        raise NotImplementedError
-
-    def rows_of(self, out: Any) -> Rows:
-        """Path, leaf and axis of every output."""
-        raise NotImplementedError
-
-
-class PmapCall(MappedCall):
+class PmapCall(_CallWithRows):
     """One call of a pmap, which knows where its arguments belong, and can be inspected."""
 
     comparing = False  # whether the rows of its leaves are compared
@@ -255,29 +243,27 @@ def _is_in_place(leaf: Any, axis: Axis, target: Sharding, known: dict[Any, bool]
     return known[key]
 
 
-class JitFunction:
-    """A jitted or shard_mapped function: what its options say about its arguments."""
+class JitCall(_CallWithRows):
+    """One call of jit or shard_map: only the arrays themselves know their layout.
 
-    def __init__(self, fun: Any, options: dict[str, Any]) -> None:
-        self.fun = fun
-        static, self.static_names = _static(fun, options)
-        self.static: Collection[int] = static
-
-
-class JitCall(MappedCall):
-    """One call of jit or shard_map: only the arrays themselves know their layout."""
+    ``static`` has the positions and names of static arguments.
+    """
 
     def __init__(
-        self, function: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        fun: Any,
+        static: tuple[set[int], set[str]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> None:
-        self.args, self.kwargs, self.size = args, kwargs, 0
-        static = {k % len(args) for k in function.static if -len(args) <= k < len(args)}
-        self._numbers = [k for k in range(len(args)) if k not in static]
-        self._fixed = {name: kwargs[name] for name in kwargs if name in function.static_names}
+        self.args, self.size = args, 0
+        fixed = {k % len(args) for k in static[0] if -len(args) <= k < len(args)}
+        self._numbers = [k for k in range(len(args)) if k not in fixed]
+        self._fixed = {name: kwargs[name] for name in kwargs if name in static[1]}
         dynamic = tuple(args[k] for k in self._numbers)
         named = {name: value for name, value in kwargs.items() if name not in self._fixed}
         leaves, self._tree = jax.tree.flatten((dynamic, named))
-        paths = argument_names(function.fun, dynamic, named, self._numbers)
+        paths = argument_names(fun, dynamic, named, self._numbers)
         self.rows = [(path, leaf, None) for path, leaf in zip(paths, leaves, strict=True)]
 
     def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -297,13 +283,17 @@ class JitCall(MappedCall):
         return [(path, leaf, None) for path, leaf in output_leaves(out)]
 
 
+MappedCall = PmapCall | JitCall
+
+
 def output_leaves(out: Any) -> list[tuple[str, Any]]:
     """Path and leaf of every output."""
     flat = jax.tree_util.tree_flatten_with_path(out)[0]
     return [("output" + jax.tree_util.keystr(path), leaf) for path, leaf in flat]
 
 
-def _static(fun: Any, options: dict[str, Any]) -> tuple[set[int], set[str]]:
+def static_arguments(fun: Any, options: dict[str, Any]) -> tuple[set[int], set[str]]:
+    """The positions and the names of the static arguments of jit."""
     numbers, names = options.get("static_argnums"), options.get("static_argnames")
     positions = {numbers} if isinstance(numbers, int) else set(numbers or ())
     named = {names} if isinstance(names, str) else set(names or ())

@@ -29,12 +29,7 @@ from shardlift.mapping.site import MappedFunction
 from shardlift.recording import compilations
 from shardlift.recording.caller import assigned_name, codes_of, names_of, user_line
 from shardlift.recording.compilations import Running, here
-from shardlift.recording.hooks import (
-    ObservedFunction,
-    hook_every,
-    hook_exported,
-    hook_pmap,
-)
+from shardlift.recording.hooks import ObservedFunction, hook_every, hook_pmap
 from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.mapped_calls import nbytes
 from shardlift.recording.output_reads import observed_reads
@@ -132,12 +127,6 @@ class Recorder:
         """The given shard_map; its functions are sites where calls are on tape."""
         return self._hook_for_tape(shard_map, SiteKind.SHARD_MAP)
 
-    def exported_call(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The given ``jax.export.Exported.call``; exported functions are sites where it is used."""
-        if self._tape is None:
-            return call
-        return hook_exported(call, self._observe, self._faulty)
-
     def _hook_for_tape(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
         if self._tape is None:
             return transform
@@ -158,8 +147,6 @@ class Recorder:
         else:
             recorded = functools.update_wrapper(lambda *a, **kw: tape(*a, **kw), mapped.fun)
         _copy_methods(mapped.call, recorded)
-        if tape is not None and hasattr(mapped.call, "lower"):
-            recorded.lower, recorded.trace = tape.lower, tape.trace  # type: ignore[attr-defined]
         return recorded
 
     def _numbered(self, mapped: ObservedFunction) -> SiteKey:
@@ -178,13 +165,14 @@ class Recorder:
     ) -> TapedCalls | None:
         if self._tape is None or mapped.take_apart is None:
             return None
-        from shardlift.recording.tape.taped_calls import TapedCalls, note_made
+        from shardlift.recording.tape.taped_calls import TapedCalls
 
         key = mapped.key
         record.names.update(dict.fromkeys(names_of(mapped.fun)))
         if variable := assigned_name(key.file, key.line):
             record.names[variable] = None
-        note_made(record)
+        if here.taped is not None:  # it is made inside a call on tape, while that is traced
+            here.taped.contain(record)
         under = (lambda *_: None) if timed else self._under  # then it is counted already
         return TapedCalls(mapped, self._tape, record, under)
 

@@ -1,8 +1,8 @@
 """Are the rows, or the replicas, of a leaf the same on all devices of this process?
 
 Small blocks, and all blocks of a CPU, are read by the host, where they lie or nearly so. Large
-blocks of an accelerator stay there: each device reduces its own to eight bytes, and those are
-compared. No collective is used, so processes need not agree on when to compare.
+blocks of an accelerator stay there: each device digests its own, and the digests are compared. No
+collective is used, so processes need not agree on when to compare.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import hashlib
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from shardlift.arrays.replicas import host_bits
-from shardlift.capture.array_digest import mix
+from shardlift.recording.tape.device_digests import digest_on_devices
 
 SMALL = 64 * 2**10  # bytes of a block that the host reads from an accelerator
 LARGEST = 256 * 2**20  # bytes of a leaf that is looked at at all, on the host
@@ -65,9 +64,10 @@ def _on_host(leaf: jax.Array) -> Any:
 def _compare_blocks(blocks: list[jax.Array]) -> Comparison | None:
     nbytes = blocks[0].size * blocks[0].dtype.itemsize
     if nbytes > SMALL and not on_host(blocks[0]):
-        sums = [np.asarray(block) for block in [reduced(block) for block in blocks]]
-        equal = all(np.array_equal(sums[0], other) for other in sums[1:])
-        return Comparison(equal, "sum:" + sums[0].tobytes().hex())
+        found = digest_on_devices([(block, None) for block in blocks])
+        digests = [digest.text for digest in found if digest is not None]
+        same = len({*digests}) == 1
+        return Comparison(same, f"sum:{digests[0]}") if len(digests) == len(blocks) else None
     if nbytes * len(blocks) > LARGEST:
         return None
     first = _bytes(host_bits(blocks[0]))
@@ -86,29 +86,3 @@ def _bytes(block: np.ndarray[Any, Any]) -> memoryview:
 
 def _digest(data: memoryview) -> str:
     return "blake2b:" + hashlib.blake2b(data, digest_size=8).hexdigest()
-
-
-@jax.jit
-def reduced(block: jax.Array) -> jax.Array:
-    """Two sums of the mixed words of a block: other bits, other sums, all but surely.
-
-    >>> import jax.numpy as jnp
-    >>> bool((reduced(jnp.array([1.0, 2.0])) == reduced(jnp.array([2.0, 1.0]))).all())
-    False
-    """
-    if jnp.issubdtype(block.dtype, jax.dtypes.prng_key):
-        block = jax.random.key_data(block)
-    bits = _words(block)
-    mixed = mix(bits, jax.lax.iota(jnp.uint32, bits.size))
-    return jnp.stack([jnp.sum(part, dtype=jnp.uint32) for part in mixed])
-
-
-def _words(block: jax.Array) -> jax.Array:
-    if jnp.issubdtype(block.dtype, jnp.complexfloating):
-        block = jnp.stack([block.real, block.imag])
-    if block.dtype == jnp.bool_:
-        return block.reshape(-1).astype(jnp.uint32)
-    if block.dtype.itemsize > 4:
-        return jax.lax.bitcast_convert_type(block, jnp.uint32).reshape(-1)
-    width = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[block.dtype.itemsize]
-    return jax.lax.bitcast_convert_type(block, width).reshape(-1).astype(jnp.uint32)

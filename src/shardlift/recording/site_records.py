@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from shardlift.capture.histogram import Histogram
 from shardlift.capture.proofs import of_all_programs
@@ -37,6 +37,7 @@ MOST_SIGNATURES, MOST_REASONS = 16, 8
 LONGEST_TEXT = 200  # characters of a path or of a reason
 INSPECTED = (0, 2, 7)  # calls that are inspected, whatever it costs
 PROBES = 3
+T = TypeVar("T")
 
 
 class SiteKey(NamedTuple):
@@ -122,13 +123,8 @@ class SiteRecord:
         """Count a move of an argument."""
         move = dataclasses.replace(move, path=clip(move.path))
         key = (move.path, move.source, move.target, move.by)
-        old = self.moves.get(key)
-        if old is not None:
-            self.moves[key] = dataclasses.replace(
-                old, count=old.count + move.count, nbytes=old.nbytes + move.nbytes
-            )
-        elif len(self.moves) < MOST_MOVES:
-            self.moves[key] = move
+        if key in self.moves or len(self.moves) < MOST_MOVES:
+            self.moves[key] = _added(self.moves.get(key), move, "count", "nbytes")
         else:
             self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
 
@@ -154,20 +150,13 @@ class SiteRecord:
         """Count a read of an output on one line."""
         read = dataclasses.replace(read, path=clip(read.path))
         key = (read.path, read.how, read.file, read.line)
-        old = self.reads.get(key)
-        if old is None and len(self.reads) >= MOST_READS:
-            key = ("…", read.how, read.file, read.line)
-            old = self.reads.get(key)
-            if old is None and len(self.reads) >= 2 * MOST_READS:
+        if key not in self.reads and len(self.reads) >= MOST_READS:
+            key = ("…", *key[1:])
+            if key not in self.reads and len(self.reads) >= 2 * MOST_READS:
                 self.unseen[f"more than {2 * MOST_READS} ways in which outputs were read"] = None
                 return
-        self.reads[key] = dataclasses.replace(
-            read,
-            path=key[0],
-            count=read.count + (old.count if old else 0),
-            nbytes=read.nbytes + (old.nbytes if old else 0),
-            seconds=read.seconds + (old.seconds if old else 0.0),
-        )
+        read = dataclasses.replace(read, path=key[0])
+        self.reads[key] = _added(self.reads.get(key), read, "count", "nbytes", "seconds")
 
     # ---- the record in the capture
 
@@ -214,6 +203,14 @@ def _clip(leaf: LeafFacts) -> LeafFacts:
 def _clipped_reason(reason: CompileReason) -> CompileReason:
     path, before, after = map(clip, (reason.path, reason.before, reason.after))
     return CompileReason(reason.kind, path, before, after)
+
+
+def _added(old: T | None, new: T, *names: str) -> T:
+    """The new record; what these fields of the old one have is added."""
+    if old is None:
+        return new
+    sums = {name: getattr(old, name) + getattr(new, name) for name in names}
+    return dataclasses.replace(new, **sums)  # type: ignore[type-var]
 
 
 def _join(old: LeafFacts | None, new: LeafFacts) -> LeafFacts:

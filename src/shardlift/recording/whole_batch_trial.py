@@ -25,7 +25,6 @@ from shardlift.mapping.axes import shape_of
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import HeldCall, PmapCall, nbytes
 from shardlift.recording.tape import taps
-from shardlift.recording.tape.result_uses import CALLBACKS
 
 LARGEST = 2**30  # bytes of arguments; what is the same on all devices counts once
 SLOWEST = 10.0  # seconds that the program took to compile: two more of that size are compiled
@@ -137,8 +136,7 @@ def _check(closed: Any, label: str) -> None:
         name, groups = eqn.primitive.name, eqn.params.get("axis_index_groups")
         if name not in _IDENTITIES or groups or _compat.collective_axes(eqn) != (label,):
             raise UntriedError(Untried.COLLECTIVE)
-    callbacks = taps.loud_effects(closed.jaxpr) or taps.has(closed.jaxpr, frozenset(CALLBACKS))
-    if closed.effects or callbacks:
+    if closed.effects or taps.has_side_effects(closed.jaxpr):
         raise UntriedError(Untried.SIDE_EFFECTS)
 
 

@@ -63,23 +63,17 @@ class View:
 
     @property
     def headline(self) -> str:
-        """The first sentence."""
-        return headline(self.capture, self.decisions)
-
-
-def headline(capture: Capture, undecided: int) -> str:
-    """``3 pmap sites; 41 % of step time is moving data; 2 need a decision``."""
-    kinds = {site.kind for site in capture.sites}
-    sites = count(len(capture.sites), f"{kinds.pop()} site" if len(kinds) == 1 else "mapped site")
-    if not any(site.calls or site.nested or site.transformed for site in capture.sites):
-        return f"{sites}, none called" if capture.sites else "this run has no pmap site"
-    moving = moving_share(capture)
-    time = (
-        "no step was timed: every call compiled a program"
-        if moving is None
-        else f"{percent(moving)} of step time is moving data"
-    )
-    return f"{sites}; {time}; {decisions_text(undecided)}"
+        """``3 pmap sites; 41 % of step time is moving data; 2 need a decision``."""
+        sites = self.capture.sites
+        kinds = {site.kind for site in sites}
+        number = count(len(sites), f"{kinds.pop()} site" if len(kinds) == 1 else "mapped site")
+        if not any(site.calls or site.nested or site.transformed for site in sites):
+            return f"{number}, none called" if sites else "this run has no pmap site"
+        moving = moving_share(self.capture)
+        time = "no step was timed: every call compiled a program"
+        if moving is not None:
+            time = f"{percent(moving)} of step time is moving data"
+        return f"{number}; {time}; {decisions_text(self.decisions)}"
 
 
 def decisions_text(undecided: int) -> str:

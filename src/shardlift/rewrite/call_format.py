@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
+from shardlift.source.scopes import index_of
+
 _WIDTHS = (80, 88, 100, 120)
 
 
@@ -122,11 +124,10 @@ def _part(argument: Argument, style: Style, margin: str, after: int) -> str:
 def _is_typed(text: str) -> bool:
     """Whether most functions of a text are annotated."""
     try:
-        tree = ast.parse(text)
+        index = index_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    functions = [node for node in index.functions() if not isinstance(node, ast.Lambda)]
     typed = sum(node.returns is not None or _has_typed_argument(node.args) for node in functions)
     return 0 < len(functions) < 2 * typed
 

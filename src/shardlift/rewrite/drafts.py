@@ -23,6 +23,7 @@ from shardlift.rewrite.imports import (
     bound_names,
     drop_unused,
     is_optional,
+    not_there,
 )
 from shardlift.rewrite.names import JAX
 from shardlift.rewrite.notebook import add_import, insert_block
@@ -31,7 +32,7 @@ from shardlift.rewrite.passes import (
 )
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import Index
+from shardlift.source.scopes import index_of
 
 
 def finish(draft: Rendering, home: Home) -> FileResult:
@@ -66,10 +67,11 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     before, text = draft.document, draft.raw
     assert before is not None
     assert text is not None
-    style = Style.of(source.text)
+    style = replace(Style.of(source.text), typed=False)
     if home.path is None:
         _, missing, imports = extended(draft.text, helpers, style)
-        statements = draft.imports | imports
+        used = {one.name for one in helpers} | {one.name for one in missing}
+        statements = draft.imports | not_there(draft.text, imports, used)
     else:
         missing, statements = (), draft.imports | {_import_from(home, helpers)}
     added = None
@@ -86,7 +88,7 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         at = (draft.first_cell, 1)
         if line is not None:
             at = draft.source.cells.locate(max(line, top.after_set_up()))
-        text = insert_block(text, at, import_block(statements) + block)
+        text = insert_block(text, at, f"{import_block(statements)}{block}".lstrip("\n"))
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 
@@ -122,7 +124,7 @@ def _finish(
 
 def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
     """A name that the helpers would need and that the text gives to something else."""
-    bound = Index(ast.parse(text)).module.names
+    bound = index_of(text).module.names
     asked = [request.name for request in requests]
     there = [node for name in asked for node in bound.get(name, ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):

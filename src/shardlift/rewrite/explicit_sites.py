@@ -33,9 +33,8 @@ from shardlift.rewrite.scripts import (
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
-from shardlift.source.scopes import LOOPS, all_arguments
+from shardlift.source.scopes import LOOPS
 from shardlift.source.statements import newline
-from shardlift.source.values import Known
 
 PER_ROW = "per_row"
 PER_ROW_OF = "per_row_of"  # with other axes, or whole arguments
@@ -44,6 +43,8 @@ FEW_SITES = 5
 _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = (*_DEFINITIONS, ast.ClassDef)
+MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
+STATIC = "it has static arguments: bind them with functools.partial, and map that"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
     "compiled: map it once, and keep what that returns"
@@ -65,7 +66,6 @@ class _Site:
 
     options: Options
     plain: PlainOptions
-    names: tuple[str, ...] = ()  # of the arguments of its function, if some are static
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
 
 
@@ -80,7 +80,7 @@ class _MeshKey:
 
 def is_written_out(file: File) -> bool:
     """Whether sites of a file are written out: it is a script, or its project has few sites."""
-    return _is_small(file) or _is_script(file)
+    return is_small(file) or _is_script(file)
 
 
 def explicit_sites(
@@ -113,6 +113,10 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
     plain = plain_options(options)
+    if plain.static:
+        raise UnsupportedError(STATIC)
+    if isinstance(plain.in_axes, tuple) and plain.in_axes.count(None) > MOST_WHOLE:
+        raise UnsupportedError(f"more than {MOST_WHOLE} of its arguments are whole on each device")
     if is_mapped_again(file, mention.node, options.operand):
         raise UnsupportedError(MAPPED_AGAIN)
     calls = find_calls(file, mention)
@@ -125,28 +129,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
             "nothing shows that its arguments have one row per device: if they have, write "
             "jax.jit(jax.shard_map(...)) over all devices"
         )
-    names = _argument_names(file, options, [call for _, call in calls]) if plain.static else ()
-    if plain.static and isinstance(plain.in_axes, tuple):
-        padded = plain.in_axes + (None,) * (len(names) - len(plain.in_axes))
-        axes = tuple(axis for k, axis in enumerate(padded) if k not in plain.static)
-        plain = replace(plain, in_axes=0 if set(axes) == {0} else axes)
-    return _Site(options, plain, names)
-
-
-def _argument_names(file: File, options: Options, calls: list[ast.Call]) -> tuple[str, ...]:
-    """The names of the arguments of a function that is called with just these."""
-    operand = options.operand
-    value = file.only(operand) if isinstance(operand, ast.Name) else None
-    if isinstance(value, Known) and isinstance(value.node, ast.FunctionDef):
-        names = tuple(argument.arg for argument in all_arguments(value.node.args))
-        taken = {PER_ROW, PER_ROW_OF, jax_name(file)[0], value.node.name, "mesh", "spec"}
-        is_plain = not (value.node.args.vararg or value.node.args.kwarg or taken & {*names})
-        is_plain = is_plain and _means_the_same_later(file, options)
-        if is_plain and all(len(call.args) == len(names) for call in calls):
-            return names
-    raise UnsupportedError(
-        "it has static arguments, and how its function is called is not known: bind them by hand"
-    )
+    return _Site(options, plain)
 
 
 def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mention, _Site]:
@@ -237,17 +220,17 @@ def trains(options: Options, node: ast.AST) -> bool:
     return "donate_argnums" in options.keywords or "train" in name
 
 
-def _is_small(file: File) -> bool:
+def is_small(file: File) -> bool:
     """Whether few sites of a project may be rewritten, those that share the helper included."""
     memo = file.project.memo
-    if _is_small not in memo:  # every file with a site asks
+    if is_small not in memo:  # every file with a site asks
         fresh = file.project.fresh()
         files = (other for other in fresh.files_with("pmap") if not other.many_processes)
         counts = accumulate(len(other.mentions) for other in files)
         is_few = all(count <= FEW_SITES for count in counts)
-        memo[_is_small] = is_few and not any(True for _ in fresh.files_with(HELPER))
+        memo[is_small] = is_few and not any(True for _ in fresh.files_with(HELPER))
         fresh.close()
-    return bool(memo[_is_small])
+    return bool(memo[is_small])
 
 
 def _is_script(file: File) -> bool:
@@ -281,7 +264,7 @@ def _mesh_text(file: File, key: _MeshKey) -> str:
 
 
 def _each(site: _Site) -> tuple[int | None, ...]:
-    """The axis of each argument that is not static; one for all if they are alike."""
+    """The axis of each argument; one for all if they are alike."""
     axes = site.plain.in_axes
     return axes if isinstance(axes, tuple) else (axes,)
 
@@ -311,15 +294,13 @@ def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
         whole = f"{jax}.NamedSharding({mesh}, {jax}.P())"
         placed = tuple(whole if axis is None else "None" for axis in _each(site))
         outer.append(CallText("in_shardings=", placed))
-    for new, old in (("static_argnums", "static_broadcasted_argnums"), ("donate_argnums",) * 2):
-        given = site.options.text(old)
-        if given and given not in ("()", "[]"):
-            outer.append(f"{new}={given}")
+    donated = site.options.text("donate_argnums")
+    if donated and donated not in ("()", "[]"):
+        outer.append(f"donate_argnums={donated}")
     axes: tuple[str, ...] = ()
     if plain.in_axes != 0 or plain.out_axes != 0:
         axes = (f"in_axes={plain.in_axes}",)
         axes += (f"out_axes={plain.out_axes}",) if plain.out_axes != 0 else ()
-    kept = tuple(name for k, name in enumerate(site.names) if k not in plain.static)
     return CallForm(
         _inner(site, mesh, spec),
         tuple(outer),
@@ -327,7 +308,7 @@ def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
         name=f"{jax}.shard_map",
         rows=PER_ROW_OF if axes else PER_ROW,
         in_axes=axes,
-        arguments=(site.names, kept) if kept else (("*args",),) * 2 if site.is_lazy else None,
+        is_lazy=site.is_lazy,
     )
 
 
@@ -397,9 +378,9 @@ def _insert(
         return None
     while line > 1 and file.lines[line - 2].startswith(f"{margin}#"):
         line -= 1  # a comment stays with its statement
-    is_block = isinstance(place, _BLOCKS) and place in file.index.root.body
+    gap = isinstance(place, _BLOCKS) * (2 if place in file.index.root.body else 1)
     text = "".join(f"{margin}{name} = {value}{end}" for name, value in missing)
-    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * 2 if is_block else ''}")
+    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * gap}")
     return (edit,) if missing else ()
 
 

@@ -44,6 +44,13 @@ _NAMES: dict[str, Version] = {
     "jax.extend.core.mapped_aval": (0, 9),
     "jax.extend.core.unmapped_aval": (0, 9),
 }
+# The first release that has the keyword of today.
+_KEYWORDS: dict[str, Version] = {
+    "jax.numpy.clip": (0, 4, 27),
+    "jax.numpy.reshape": (0, 4, 28),
+    "jax.experimental.pjit.pjit": (0, 4, 7),
+    "jax.lax.with_sharding_constraint": (0, 4, 7),
+}
 _SUCCESSORS = {row.name: row for row in ALL}
 
 
@@ -55,6 +62,8 @@ def floors(changes: tuple[Change, ...], helpers: frozenset[HelperRequest]) -> It
             yield _SITES
         elif change.kind is Kind.DEVICE_AXIS:
             yield TESTED
+        elif (function := change.name.partition("(")[0]) in _KEYWORDS:
+            yield _KEYWORDS[function]
         elif row is not None and row.successor:
             yield _of_name(row.successor, row.gone)
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)

@@ -30,8 +30,7 @@ class CallForm:
     is_jitted: bool = True  # jax.jit is around it
     rows: str = ""  # what is around the function, so that it sees its row alone
     in_axes: tuple[str, ...] = ()  # what that is given, if some arguments are whole
-    # The arguments of a call, and those of them that are arrays, if the inner call is made then.
-    arguments: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    is_lazy: bool = False  # the inner call is made when the function is called
 
 
 def form_of(levels: Sequence[Options], style: Style) -> CallForm:
@@ -59,12 +58,9 @@ def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = 
     """`jax.jit(jax.shard_map(function, …), …)`; under a jit already, without another."""
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
-    given, arrays = (", ".join(names) for names in form.arguments or ((), ()))
-    if form.arguments and given != arrays:
-        function = CallText(f"lambda {arrays}: {function}", form.arguments[0])
     function = CallText(form.rows, (function, *form.in_axes)) if form.rows else function
     inner = CallText(form.name, (function, *axis, *form.inner))
-    if form.arguments:
-        inner = replace(inner, function=f"lambda {given}: {form.name}", after=f"({arrays})")
+    if form.is_lazy:
+        inner = replace(inner, function=f"lambda *args: {form.name}", after="(*args)")
     is_jitted = form.is_jitted and (form.outer or not under_jit)
     return CallText(f"{jax}.jit", (inner, *form.outer)) if is_jitted else inner

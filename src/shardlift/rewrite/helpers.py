@@ -19,7 +19,7 @@ from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.helper_style import styled
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import Index
+from shardlift.source.scopes import Index, index_of
 
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
@@ -59,7 +59,7 @@ def required(
 ) -> tuple[Helper, ...]:
     """The helpers that serve all requests and each other, in the order in which they are written.
 
-    `spelling` has the full names of modules whose short names mean something else.
+    `spelling` has the file's own names of modules, where they are others.
     """
     asked = set(requests)
     texts = _texts_for(asked)
@@ -119,15 +119,16 @@ def extended(
         new = next(one for one in chosen if one.name == helper.name)
         if new.source != helper.source:
             text = text.replace(_segment(before, node), styled(new.source, style))
-    defined = Index(ast.parse(text)).module.names
+    defined = index_of(text).module.names
     missing = tuple(helper for helper in chosen if helper.name not in defined)
-    return text, missing, set(imports_of(missing if text == before else chosen, style))
+    added = missing if text == before else chosen
+    return text, missing, set(imports_of(added, style, frozenset(spelling.values())))
 
 
 def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[ast.stmt, Helper]]:
     """The helpers that a text has, by the request that gives each."""
     found: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
-    tree = ast.parse(text)
+    tree = index_of(text).root
     axes = sorted(set(_AXIS_OF_MESH.findall(text)))
     for node in tree.body:
         candidates = [pair for name in _defines(node) for pair in _candidates(name, text)]
@@ -162,13 +163,18 @@ def _meaning_of(source: str) -> str:
 
 
 def _spelling_for(text: str) -> dict[str, str]:
-    """The full names of modules whose short names a text gives to something else."""
-    index = Index(ast.parse(text))
-    return {
-        short: full
-        for short, (full, _) in _FULL.items()
-        if any(_imported_names(index, node) != full for node in index.module.names.get(short, ()))
-    }
+    """What a text calls the modules of helpers: by names of its own, or in full."""
+    index = index_of(text)
+    spelling: dict[str, str] = {}
+    for short, (full, _) in _FULL.items():
+        names = {
+            name: {_imported_names(index, node) for node in bound}
+            for name, bound in index.module.names.items()
+        }
+        own = [name for name, modules in names.items() if modules == {full} and name != "jax"]
+        if short not in own and (own or short in names):
+            spelling[short] = own[0] if own else full
+    return spelling
 
 
 def _spell(helper: Helper, spelling: Mapping[str, str]) -> Helper:
@@ -188,12 +194,14 @@ def _imported_names(index: Index, node: ast.AST) -> str | None:
     return node.name
 
 
-def imports_of(helpers: Iterable[Helper], style: Style) -> list[str]:
-    """The import statements that some helpers need, sorted as isort would."""
+def imports_of(
+    helpers: Iterable[Helper], style: Style, own: frozenset[str] = frozenset()
+) -> list[str]:
+    """The import statements that some helpers need, sorted as isort would; `own` names have one."""
     sources = [styled(helper.source, style) for helper in helpers]
     said = {n.id for s in sources for n in ast.walk(ast.parse(s)) if isinstance(n, ast.Name)}
     table = {**_imports(), **{full.partition(".")[0]: line for full, line in _FULL.values()}}
-    return sorted({table[name] for name in said & table.keys()}, key=import_key)
+    return sorted({table[name] for name in said & table.keys() - own}, key=import_key)
 
 
 def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: str = "") -> str:

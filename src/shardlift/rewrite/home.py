@@ -31,7 +31,9 @@ def beside(path: str) -> Home:
 
 def no_home(path: str, layout: Layout, exists: Exists) -> Home:
     """For a file that holds its own helpers, or needs none."""
-    return Home(None, own=_beside(path, os.path.dirname(os.path.abspath(path)), layout, exists))
+    beside = _beside(path, os.path.dirname(os.path.abspath(path)), layout, exists)
+    own = layout.package_of(path).name.partition(".")[0]
+    return Home(None, own=beside | {own} if own else beside)
 
 
 def is_test(path: str) -> bool:

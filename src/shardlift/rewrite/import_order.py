@@ -9,7 +9,7 @@ import ast
 import re
 
 from shardlift.source.edits import split_lines
-from shardlift.source.scopes import Import
+from shardlift.source.scopes import Import, index_of
 
 _LINE = 79
 # What is imported in one statement also where everything else has its own line: Google's style.
@@ -19,14 +19,14 @@ _SEVERAL = re.compile(r"^from (\S+) import (\w+(?:, \w+)+)$", re.M)
 
 def in_order(before: str, after: str) -> str:
     """The new text with its imports in order, if those of the old one were: as isort does it."""
-    runs = _runs(ast.parse(before))
-    orders = (_imports_first, by_module)
+    runs = _runs(index_of(before).root)
+    orders = (imports_first, by_module)
     order = next((o for o in orders if all(run == sorted(run, key=o) for run in runs)), None)
     if order is None or not runs:
         return after
     split = any(_is_split(run) for run in runs)  # one name per line is a style, too
     lines = split_lines(after)
-    for run in reversed(_runs(ast.parse(after))):
+    for run in reversed(_runs(index_of(after).root)):
         wanted = sorted(run, key=order)
         first, last = run[0].lineno - 1, run[-1].end_lineno or 0
         if not lines[last - 1].endswith("\n"):
@@ -110,7 +110,7 @@ def _lines_of(lines: list[str], statement: ast.stmt) -> list[str]:
     return lines[statement.lineno - 1 : statement.end_lineno]
 
 
-def _imports_first(statement: Import) -> tuple[bool, str]:
+def imports_first(statement: Import) -> tuple[bool, str]:
     """The order of isort."""
     return isinstance(statement, ast.ImportFrom), module_of(statement).lower()
 

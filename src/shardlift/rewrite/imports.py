@@ -10,16 +10,16 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import pairwise, takewhile
 
-from shardlift.rewrite.import_order import by_module, module_of
+from shardlift.rewrite.import_order import by_module, imports_first, module_of
 from shardlift.source.edits import apply_edits, split_lines
 from shardlift.source.file import File
 from shardlift.source.imports import bound_name, drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.scopes import Import
+from shardlift.source.scopes import Import, Index, all_arguments, index_of
 from shardlift.source.statements import insert_below, is_only_statement
 from shardlift.source.text import Source
 
@@ -53,9 +53,15 @@ def add_imports(
     return "".join(top.lines)
 
 
+def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]:
+    """The statements of some that a text has not made before it uses one of the names."""
+    above = TopLevel(text).before_use(names)
+    return {one for one in statements if not _is_there(above, _parse(one))}
+
+
 def is_optional(text: str) -> bool:
     """Whether a text imports JAX, and only under a condition or in functions."""
-    body = ast.parse(text).body
+    body = index_of(text).root.body
     is_free = any(isinstance(one, Import) and _tops(one) & _NEED_JAX for one in body)
     return not is_free and bool(_guarded(_file(text)))
 
@@ -72,10 +78,10 @@ def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
 
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
-    old, tree = ast.parse(before), ast.parse(after)
-    unused = _loads(old) - _loads(tree) - _list_names(tree)
-    unused |= _unused_modules(old, tree)
-    imported = {name for n in ast.walk(tree) if isinstance(n, ast.alias) for name in _names_of(n)}
+    old, new = index_of(before), index_of(after)
+    unused = _loads(old) - _loads(new) - _list_names(new)
+    unused |= _unused_modules(old, new)
+    imported = {name for alias in new.nodes(ast.alias) for name in _names_of(alias)}
     if unused.isdisjoint(imported):
         return after
     file = _file(after)
@@ -192,9 +198,9 @@ def _parse(statement: str) -> Import:
     return parsed
 
 
-def _unused_modules(before: ast.Module, after: ast.Module) -> set[str]:
+def _unused_modules(before: Index, after: Index) -> set[str]:
     """The modules of `import a.b` that only the old text uses, if `a` is imported otherwise."""
-    aliases = [a for one in after.body if isinstance(one, ast.Import) for a in one.names]
+    aliases = [a for one in after.root.body if isinstance(one, ast.Import) for a in one.names]
     dotted = {a.name for a in aliases if a.asname is None and "." in a.name}
     if not dotted:
         return set()
@@ -203,8 +209,8 @@ def _unused_modules(before: ast.Module, after: ast.Module) -> set[str]:
     return {module for module in gone if module.partition(".")[0] in kept}
 
 
-def _attributes(tree: ast.Module) -> set[str]:
-    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+def _attributes(index: Index) -> set[str]:
+    return {ast.unparse(node) for node in index.nodes(ast.Attribute)}
 
 
 def _names_of(alias: ast.alias) -> set[str]:
@@ -255,8 +261,11 @@ def _place(
         and start <= node.lineno < limit
     ]
     same = [node for node in present if _section(node, own) == section]
+    # Beside the other imports of the same library, wherever they are.
+    same = [node for node in same if _tops(node) & _tops(parsed)] or same
     if same:
-        above = [node for node in same if by_module(node) <= by_module(parsed)]
+        order = _order(present)
+        above = [node for node in same if order(node) <= order(parsed)]
         if not above:
             return _first_line(top.lines, same[0]), (statement,)
         return (above[-1].end_lineno or 0) + 1, (statement,)
@@ -269,13 +278,23 @@ def _place(
     return line, ("", statement, "") if line > 1 else (statement, "")
 
 
+def _order(present: list[Import]) -> Callable[[Import], tuple[object, object]]:
+    """By module where a `from` stands before an `import`; else all `import` first, as isort."""
+    pairs = pairwise(present)
+    mixed = any(
+        isinstance(a, ast.ImportFrom) and isinstance(b, ast.Import) and b.lineno == a.lineno + 1
+        for a, b in pairs
+    )
+    return by_module if mixed else imports_first
+
+
 def _first_line(lines: list[str], node: ast.stmt) -> int:
     """The line of a statement, or of the comment that stands right above it."""
     line = node.lineno
     while line > 1 and lines[line - 2].startswith("#") and not lines[line - 2].startswith("#!"):
         line -= 1
-    # A comment at the very top belongs to the file.
-    return node.lineno if line <= 2 else line
+    # A comment at the very top, or of several lines, belongs to the file.
+    return node.lineno if line <= 2 or line < node.lineno - 1 else line
 
 
 def _section(node: Import, own: frozenset[str]) -> int:
@@ -292,28 +311,34 @@ def _sort_key(statement: str) -> tuple[bool, str]:
     return statement.startswith("from"), statement
 
 
-def _loads(tree: ast.Module) -> set[str]:
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+def _loads(index: Index) -> set[str]:
+    return {node.id for node in index.nodes(ast.Name) if isinstance(node.ctx, ast.Load)}
 
 
-def _list_names(tree: ast.Module) -> set[str]:
+def _list_names(index: Index) -> set[str]:
     """Names that strings of `__all__`, and of annotations, mention."""
     found: set[str] = set()
-    for node in ast.walk(tree):
-        targets = getattr(node, "targets", [])
-        value = getattr(node, "value", None)
-        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in targets) and value:
-            found |= {c.value for c in ast.walk(value) if isinstance(c, ast.Constant)}  # type: ignore[misc]
-        annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
-        if isinstance(annotation, ast.AST):
-            for constant in ast.walk(annotation):
-                if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-                    found |= set(re.findall(r"\w+", constant.value))
+    for statement in index.nodes(ast.Assign):
+        if any(isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets):
+            constants = (c for c in ast.walk(statement.value) if isinstance(c, ast.Constant))
+            found |= {constant.value for constant in constants}  # type: ignore[misc]
+    for annotation in _annotations(index):
+        for constant in ast.walk(annotation):
+            if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
+                found |= set(re.findall(r"\w+", constant.value))
     return found
 
 
+def _annotations(index: Index) -> Iterator[ast.expr]:
+    yield from (statement.annotation for statement in index.nodes(ast.AnnAssign))
+    for function in index.functions():
+        given = [argument.annotation for argument in all_arguments(function.args)]
+        yield from filter(None, (*given, getattr(function, "returns", None)))
+
+
 def _file(text: str) -> File:
-    return Project.of(Source("new.py", text)).file("new.py")
+    source = Source("new.py", text)
+    return File(source, Project.of(source), index_of(text))
 
 
 def _guarded(file: File) -> list[Import]:

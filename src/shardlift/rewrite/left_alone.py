@@ -83,7 +83,8 @@ def _other_branch(file: File, mention: Mention) -> ast.Call | None:
     for around in file.index.ancestors(call):
         if isinstance(around, _BRANCHES):
             for other in _calls(_others(around, child)):
-                is_same = other.args and ast.unparse(other.args[0]) == operand
+                same = {ast.unparse(node) for node in (other, *other.args[:1])}
+                is_same = operand in same
                 if is_same and file.called(other) in _TRANSFORMS:
                     return other
         if isinstance(around, (ast.FunctionDef, ast.Lambda)):

@@ -1,11 +1,11 @@
 """Reading the first row of what a pmapped function returned, without gathering the others.
 
-`x[0]` gathers all rows. Where it reads one number, as in `float(x[0])`, `jax.device_get(x)[0]` does
-without: it copies the numbers of all devices to the host, whatever `x` is. Elsewhere `first_row`
-reads the first row on its own device. It decides when it runs: for a tuple, and for anything else
-but rows on devices, it is `x[0]`. It is written where the value goes to the host, and into a
-project's own `unreplicate`: its tree lies on the first device then, as before JAX 0.8, and as with
-flax's. Any other `x[0]` is left alone: its value may be needed on all devices.
+`x[0]` gathers all rows. Where it reads one number or prints, as in `float(x[0])`,
+`jax.device_get(x)[0]` does without: it copies the rows of all devices to the host, whatever `x` is.
+Elsewhere `first_row` reads the first row on its own device. It decides when it runs: for a tuple,
+and for anything else but rows on devices, it is `x[0]`. It is written where the value goes to the
+host, and into a project's own `unreplicate`: its tree lies on the first device then, as before JAX
+0.8, and as with flax's. Any other `x[0]` is left alone: its value may be needed on all devices.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
             yield _use_helper(file, call, file.replace(call.args[0], _HELPER))
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
-            yield _fetch(file, node) if _is_number(file, node) else _read_row(file, node)
+            yield _fetch(file, node) if _is_small(file, node) else _read_row(file, node)
 
 
 def _fetch(file: File, node: ast.Subscript) -> Match:
@@ -139,14 +139,20 @@ def _prints_itself(file: File, node: ast.expr) -> bool:
     return False
 
 
-def _is_number(file: File, node: ast.expr) -> bool:
-    """Whether a value that goes to the host is one number: `float(x[0])`, `f"{x[0]:.2f}"`."""
+def _is_small(file: File, node: ast.expr) -> bool:
+    """Whether a value that goes to the host is one number, or is printed: nobody prints much."""
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.FormattedValue):
-        return parent.format_spec is not None and parent.conversion == -1
+        return parent.conversion == -1
     if isinstance(parent, ast.Attribute):
         return parent.attr == "item"
-    return isinstance(parent, ast.Call) and file.called(parent) in _NUMBERS
+    return isinstance(parent, ast.Call) and (
+        _is_logged(parent) or file.called(parent) in _NUMBERS | {"builtins.print"}
+    )
+
+
+def _is_logged(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING
 
 
 def _goes_to_host(file: File, node: ast.expr) -> bool:
@@ -155,6 +161,5 @@ def _goes_to_host(file: File, node: ast.expr) -> bool:
     if isinstance(parent, ast.Attribute):
         return parent.attr in ("item", "tolist")
     if isinstance(parent, ast.Call) and node in parent.args:
-        logs = isinstance(parent.func, ast.Attribute) and parent.func.attr in _LOGGING
-        return logs or file.called(parent) in _ON_HOST
+        return _is_logged(parent) or file.called(parent) in _ON_HOST
     return isinstance(parent, ast.FormattedValue)

@@ -8,14 +8,18 @@ share a helper, `spmd_map`, and change by that name. pmaps directly inside one a
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Mapping
 
+from shardlift.rewrite import removed_names
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
 from shardlift.rewrite.explicit_sites import (
     HELPER,
     MAPPED_AGAIN,
+    STATIC,
     ExplicitSite,
     explicit_sites,
+    is_small,
     is_written_out,
 )
 from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
@@ -37,6 +41,7 @@ from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
+from shardlift.source.project import Project
 from shardlift.source.sites import Role
 from shardlift.source.text import has_comment
 
@@ -51,8 +56,27 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
     if goal is Goal.SHIM:
         return
+    yield from _read(file)[0]
+    plain = _plain(file) if goal is not Goal.FIX else []
+    reason = _why_all_stay(file.project) if plain else None
+    for match in plain:
+        stays = reason is not None and match.edits
+        yield Match(match.node, reason or "", kind=Kind.SITE) if stays else match
+    yield from _others(file)
+
+
+def _read(file: File) -> tuple[list[Match], dict[Mention, Options]]:
+    """Nested pmaps and what is refused; and the sites of one pmap each."""
+    if _read not in file.memo:
+        file.memo[_read] = _read_mentions(file)
+    found: tuple[list[Match], dict[Mention, Options]] = file.memo[_read]
+    return found
+
+
+def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
     inside = tangled(file)
     looked_into = _why_looked_into(file) if file.mentions else None
+    matches: list[Match] = []
     plain: dict[Mention, Options] = {}
     done: set[ast.AST] = set()
     for mention in file.mentions:
@@ -62,34 +86,102 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
                 levels, names = _levels(file, mention)
                 done.update(names if len(levels) > 1 else ())
                 if len(levels) > 1:
-                    yield _rewrite_nested(file, mention, levels, _style(file))
+                    matches.append(_rewrite_nested(file, mention, levels, _style(file)))
                 else:
                     plain[mention] = levels[0]
             except (UnsupportedError, NotLiteralError) as error:
                 reason = str(error)
         if reason is not None:
-            yield Match(mention.node, reason, kind=kind_of(mention))
-    yield from _rewrite_plain(file, plain) if goal is not Goal.FIX else ()
-    yield from _others(file)
+            matches.append(Match(mention.node, reason, kind=kind_of(mention)))
+    return matches, plain
+
+
+def _plain(file: File) -> list[Match]:
+    """Sites of one pmap each: written out, with the helper, or refused."""
+    if _plain not in file.memo:
+        file.memo[_plain] = [*_rewrite_plain(file, _read(file)[1])]
+    matches: list[Match] = file.memo[_plain]
+    return matches
 
 
 def _rewrite_plain(file: File, sites: Mapping[Mention, Options]) -> Iterator[Match]:
-    """Sites of one pmap each: written out, with the helper, or refused."""
-    if not is_written_out(file):
-        yield from (_rename(file, *site) for site in sites.items())
-        return
-    commented = {m for m, options in sites.items() if has_comments(file, m.node, options.operand)}
-    forms = explicit_sites(
-        file, {m: o for m, o in sites.items() if m not in commented}, _style(file)
-    )
+    stuck = _why_stuck(file) if sites else None
+    forms, shares_helper = _explicit(file), bool(sites) and _shares_helper(file)
     for mention, options in sites.items():
-        form = forms.get(mention, "there are comments between its arguments: rewrite it by hand")
-        if not isinstance(form, str):
+        form = forms.get(mention)
+        renamed = _rename(file, mention, options)
+        if stuck is not None:
+            yield Match(mention.node, stuck, kind=Kind.SITE)
+        elif isinstance(form, ExplicitSite) and not (shares_helper and renamed.edits):
             yield _write_out(file, mention, options, form, _style(file))
-        elif (shared := _rename(file, mention, options)).edits:  # it counts the rows at the call
-            yield shared
+        elif renamed.edits or not isinstance(form, str):
+            yield renamed
         else:
             yield Match(mention.node, form, kind=Kind.SITE)
+
+
+def _explicit(file: File) -> dict[Mention, ExplicitSite | str]:
+    """The sites of a file that can be written out; of the others, the reason."""
+    if _explicit not in file.memo:
+        sites = _read(file)[1] if is_written_out(file) else {}
+        gaps = {m for m, options in sites.items() if has_comments(file, m.node, options.operand)}
+        plain = {m: options for m, options in sites.items() if m not in gaps}
+        reason = "there are comments between its arguments: rewrite it by hand"
+        forms = {**explicit_sites(file, plain, _style(file)), **dict.fromkeys(gaps, reason)}
+        file.memo[_explicit] = forms if sites else {}
+    found: dict[Mention, ExplicitSite | str] = file.memo[_explicit]
+    return found
+
+
+def _shares_helper(file: File) -> bool:
+    """Whether a site that is written together with those of a file needs the helper: all use it."""
+    folder = "" if is_small(file) else os.path.dirname(file.path)
+    key = _shares_helper, folder
+    if key not in file.project.memo:
+        named = [other for other in file.project.files_with("pmap") if is_written_out(other)]
+        near = [other for other in named if not folder or os.path.dirname(other.path) == folder]
+        file.project.memo[key] = any(
+            isinstance(form, str) and _rename(other, m, _read(other)[1][m]).edits
+            for other in near
+            for m, form in _explicit(other).items()
+        )
+    return bool(file.project.memo[key])
+
+
+def _why_all_stay(project: Project) -> str | None:
+    """Why no site of a project is rewritten: most of them cannot be."""
+    if _why_all_stay not in project.memo:
+        fresh = project.fresh()
+        counts = [_count(file) for file in fresh.files_with("pmap")]
+        fresh.close()
+        changed, kept = (sum(numbers) for numbers in zip(*counts, strict=True))
+        project.memo[_why_all_stay] = (
+            f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it: to "
+            "migrate some of them, give their paths alone"
+            if changed <= kept
+            else None
+        )
+    reason: str | None = project.memo[_why_all_stay]
+    return reason
+
+
+def _count(file: File) -> tuple[int, int]:
+    """How many sites of a file can leave pmap, and how many cannot."""
+    refused, _ = _read(file)
+    changed = {match.node for match in (*refused, *_plain(file)) if match.edits}
+    sites = [site for site in file.sites if site.role is Role.MAP]
+    own = {site.node for site in sites if site.transform.origin in OWN}
+    aside = {m.node for m in file.mentions if why_left_alone(file, m) is not None}
+    return len(changed), len(own - changed - aside) if not _tests_a_stand_in(file) else 0
+
+
+def _why_stuck(file: File) -> str | None:
+    """Why a file does not run on the target whatever becomes of its sites."""
+    for match in removed_names.rewrite(file, Goal.SHARD_MAP):
+        if not match.edits and not match.skipped:
+            name = match.name or file.brief(match.node)
+            return f"this file needs {name}, which is removed and has to be replaced by hand first"
+    return None
 
 
 def _write_out(
@@ -110,15 +202,30 @@ def _rename(file: File, mention: Mention, options: Options) -> Match:
             raise UnsupportedError(MAPPED_AGAIN)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=Kind.SITE)
+    edits: tuple[Edit, ...] = (file.replace(mention.name, HELPER),)
     needs = frozenset({AXES} if "in_axes" in options.keywords else ())
+    dropped = _without_axes(file, mention.node) if needs and plain.in_axes == 0 else None
+    if dropped is not None:
+        edits, needs = (*edits, dropped), frozenset()
     helper = HelperRequest(HELPER, needs, plain.axis)
-    edits = (file.replace(mention.name, HELPER),)
     return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=Kind.SITE)
+
+
+def _without_axes(file: File, node: ast.expr) -> Edit | None:
+    """Leave out `in_axes=(0, 0)`, which is the default; None if there are comments around it."""
+    assert isinstance(node, ast.Call)
+    values = [*node.args, *(keyword.value for keyword in node.keywords)]
+    axes = next(keyword.value for keyword in node.keywords if keyword.arg == "in_axes")
+    before = max(_end(value) for value in values if _start(value) < _start(axes))
+    gap = _between(before, _end(axes))
+    return None if has_comment(file.text(gap)) else Edit(file.span(gap), "")
 
 
 def _check_helper(options: Options, plain: PlainOptions) -> None:
     """Refuse what `spmd_map` does not take."""
-    others = sorted(options.keywords.keys() - _TAKEN)
+    if plain.static:
+        raise UnsupportedError(STATIC)
+    others = sorted(options.keywords.keys() - _TAKEN - {"static_broadcasted_argnums"})
     if others:
         raise UnsupportedError(f"it has `{others[0]}=`: write jax.jit(jax.shard_map(...)) for it")
     axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,)

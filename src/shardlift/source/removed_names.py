@@ -89,6 +89,12 @@ ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
 PXLA, MODULES, NUMPY, CORE = map(_follow_successors, (PXLA, MODULES, NUMPY, CORE))
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
 ALL = (*TABLE, *FLAX)
+# By function: the release that removed keywords of it, and what each became.
+KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
+    function: (version(release), renamed)
+    for release, functions in _DATA["keywords"].items()
+    for function, renamed in functions.items()
+}
 OPTIONS = {
     option: version(release)
     for release, listed in _DATA["options"].items()

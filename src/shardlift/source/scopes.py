@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -300,6 +300,12 @@ _SPECIAL = {
     ast.MatchStar: Index._bind_named,
     ast.MatchMapping: Index._bind_named,
 }
+
+
+@lru_cache(maxsize=2)  # each text is asked about by several steps
+def index_of(text: str) -> Index:
+    """The index of a text, which must not be changed; raises as `ast.parse` does."""
+    return Index(ast.parse(text))
 
 
 def all_arguments(arguments: ast.arguments) -> list[ast.arg]:

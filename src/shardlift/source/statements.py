@@ -23,6 +23,26 @@ def delete(file: File, statement: ast.stmt) -> Edit:
     return file.replace(statement, "pass")
 
 
+def branch_around(file: File, statement: ast.stmt) -> ast.If | None:
+    """The `if` whose only branch a statement is in, if its test does nothing but look."""
+    parent = file.index.parents[statement]
+    if not isinstance(parent, ast.If) or parent.orelse or not is_alone(file, parent):
+        return None
+    if file.text(parent).startswith("elif") or is_only_statement(file, parent):
+        return None
+    return None if any(isinstance(node, ast.Call) for node in ast.walk(parent.test)) else parent
+
+
+def delete_with_gap(file: File, statement: ast.stmt) -> Edit:
+    """Delete the lines of a statement, and the blank lines above it."""
+    cells, first = file.source.cells, statement.lineno
+    while first > 1 and (cells is None or first not in cells.first_lines):
+        if line_bytes(file, first - 1).strip():
+            break
+        first -= 1
+    return cut(file, (first, 0), (statement.end_lineno or 0) + 1)
+
+
 def delete_setting(file: File, key: ast.AST) -> tuple[Edit, ...]:
     """Delete `f("key", …)` or `d["key"] = …` if the statement does nothing else."""
     holder = file.index.parents.get(key)
@@ -73,6 +93,9 @@ def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
         cells = file.source.cells
         last = end > len(file.lines) - (cells is not None)
         last = last or (cells is not None and end in cells.first_lines)
+        line, column = start
+        if last and cells is not None and not column and line not in cells.first_lines:
+            start = line - 1, len(line_bytes(file, line - 1))  # no empty line at the cell's end
         end = (end - 1, len(line_bytes(file, end - 1))) if last else (end, 0)
     return Edit(file.stretch(*start, *end), "")
 

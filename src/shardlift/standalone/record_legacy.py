@@ -25,9 +25,12 @@ import sys
 import threading
 from typing import Any
 
-SCHEMA, VERSION = "shardlift.capture", 1
+import numpy as np
+
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
 GLUE = ("jax", "jaxlib", "flax", "haiku", "chex", "optax", "equinox", "functools", "contextlib")
+jax: Any = None  # imported when the number of devices is set
+here = threading.local()
 
 
 # ---- arrays
@@ -35,9 +38,6 @@ GLUE = ("jax", "jaxlib", "flax", "haiku", "chex", "optax", "equinox", "functools
 
 def on_host(leaf: Any) -> Any:
     """The values of an array, of typed keys their data; None: it has no bytes to compare."""
-    import jax
-    import numpy as np
-
     if getattr(leaf, "is_deleted", bool)():
         return None
     if str(getattr(leaf, "dtype", "")).startswith("key<"):
@@ -48,41 +48,34 @@ def on_host(leaf: Any) -> Any:
 
 def bits_of(array: Any) -> Any:
     """The bytes of an array, in C order."""
-    import numpy as np
-
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def has_equal_rows(rows: Any) -> bool:
+    """Whether all rows of the first axis are the same."""
+    if not rows.ndim or len(rows) < 2 or not rows.size:
+        return False
+    flat = bits_of(rows).reshape(len(rows), -1)
+    return bool((flat[1:] == flat[:1]).all())
 
 
 def root(array: Any, axis: int | None) -> Any:
     """The array without its leading axes whose rows are all the same; ``axis`` comes first."""
-    import numpy as np
-
-    rows = np.ascontiguousarray(np.moveaxis(array, axis, 0) if axis else array)
-    while rows.ndim and rows.shape[0] > 1 and rows.size:
-        flat = bits_of(rows).reshape(rows.shape[0], -1)
-        if not (flat[1:] == flat[:1]).all():
-            break
+    rows = np.moveaxis(array, axis, 0) if axis else array
+    while has_equal_rows(rows):
         rows = rows[0]
     return rows
 
 
 def digest_of(array: Any, axis: int | None) -> str:
     """The digest of `capture/array_digest.py`, a test compares the two."""
-    import numpy as np
-
-    axis = axis or 0
-    whole = _hash(array)
-    if axis >= array.ndim or array.shape[axis] < 2 or not array.size:
-        return whole
-    rows = np.ascontiguousarray(np.moveaxis(array, axis, 0))
-    flat = bits_of(rows).reshape(len(rows), -1)
-    return whole + "/" + _hash(rows[0]) if (flat[1:] == flat[:1]).all() else whole
+    rows = np.moveaxis(array, axis or 0, 0) if (axis or 0) < array.ndim else array
+    is_mapped = (axis or 0) < array.ndim and has_equal_rows(rows)
+    return _hash(array) + ("/" + _hash(rows[0]) if is_mapped else "")
 
 
 def _hash(array: Any) -> str:
     """The words of the array, each mixed with its place, added up."""
-    import numpy as np
-
     flat, number = np.ascontiguousarray(array).reshape(-1), np.uint32
     size = flat.dtype.itemsize
     bits = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}.get(flat.dtype.name)
@@ -108,8 +101,6 @@ def _hash(array: Any) -> str:
 
 def with_paths(tree: Any, name: str) -> list[tuple[str, Any]]:
     """Path and leaf, as in ``output[0]['w']``."""
-    import jax
-
     if hasattr(jax.tree_util, "tree_flatten_with_path") and hasattr(jax.tree_util, "keystr"):
         flat = jax.tree_util.tree_flatten_with_path(tree)[0]
         return [(name + jax.tree_util.keystr(path), leaf) for path, leaf in flat]
@@ -117,19 +108,14 @@ def with_paths(tree: Any, name: str) -> list[tuple[str, Any]]:
     return [("%s.%d" % (name, k), leaf) for k, leaf in enumerate(leaves)]  # noqa: UP031
 
 
-def axes_of(prefix: Any, tree: Any) -> list[int | None]:
-    """The axis of each leaf of ``tree``, from a prefix of it."""
-    import jax
-
-    def is_leaf(x: Any) -> bool:
-        return x is None or isinstance(x, int)
-
+def rows_of(tree: Any, name: str, prefix: Any) -> list[tuple[str, Any, int | None]]:
+    """Path, leaf and axis of each leaf of ``tree``; ``prefix`` is a prefix of it, of axes."""
+    is_leaf = lambda x: x is None or isinstance(x, int)  # noqa: E731
     axes, structure = jax.tree_util.tree_flatten(prefix, is_leaf=is_leaf)
-    parts: Any = structure
     found: list[int | None] = []
-    for axis, part in zip(axes, parts.flatten_up_to(tree)):  # noqa: B905
+    for axis, part in zip(axes, structure.flatten_up_to(tree)):  # noqa: B905
         found += [axis] * len(jax.tree_util.tree_leaves(part))
-    return found
+    return [(path, leaf, a) for (path, leaf), a in zip(with_paths(tree, name), found)]  # noqa: B905
 
 
 # ---- the tape
@@ -141,23 +127,17 @@ class LegacyTape:
     def __init__(self, keep: int) -> None:
         self.room = {"inputs": keep, "outputs": keep}
         self.sites: dict[Any, dict[str, Any]] = {}
-        self.forms: dict[int, dict[str, int]] = {}
         self.arrays: dict[str, Any] = {}
         self.lock = threading.RLock()
 
-    def site(self, key: tuple[str, int, str], names: list[str], axis_name: Any) -> dict[str, Any]:
+    def site(self, file: str, line: int, function: str, names: list[str]) -> dict[str, Any]:
         """The record of a site."""
         with self.lock:
-            if key not in self.sites:
-                self.forms[len(self.sites)] = {}
-                self.sites[key] = {
-                    "number": len(self.sites), "file": key[0], "line": key[1], "function": key[2],
-                    "axis_name": "" if axis_name is None else str(axis_name), "axis_size": 0,
-                    "made": 0, "calls": 0, "failed": 0, "kind": "pmap", "names": [],
-                    "forms": [], "samples": [],
-                }  # fmt: skip
-            found = self.sites[key]
-            found["made"] += 1
+            new = {
+                "number": len(self.sites), "file": file, "line": line, "function": function,
+                "axis_size": 0, "calls": 0, "failed": 0, "names": [], "forms": [], "samples": [],
+            }  # fmt: skip
+            found = self.sites.setdefault((file, line, function), new)
             found["names"] += [name for name in names if name not in found["names"]]
             return found
 
@@ -172,12 +152,9 @@ class LegacyTape:
             digests.append("" if array is None else digest_of(array, axis))
             if array is not None and array.nbytes:
                 self._keep("%d.%d.%s.%d" % (site["number"], call, part, k), part, array, axis)  # noqa: UP031
-        text = json.dumps(forms)
-        known = self.forms[site["number"]]
-        if text not in known:
-            known[text] = len(known)
+        if forms not in site["forms"]:
             site["forms"].append(forms)
-        return {"forms": known[text], "digests": digests}
+        return {"forms": site["forms"].index(forms), "digests": digests}
 
     def _keep(self, name: str, part: str, array: Any, axis: int | None) -> None:
         bits = bits_of(root(array, axis))
@@ -187,19 +164,16 @@ class LegacyTape:
 
     def write(self, path: str, command: list[str]) -> None:
         """The capture, and the values beside it."""
-        import jax
-        import numpy as np
-
         devices = jax.local_devices()
         process = {
             "index": 0, "count": 1, "python": platform.python_version(), "jax": jax.__version__,
-            "jaxlib": getattr(sys.modules.get("jaxlib"), "__version__", ""), "shardlift": "",
-            "platform": devices[0].platform, "device_kind": devices[0].device_kind,
+            "shardlift": "", "platform": devices[0].platform,
+            "device_kind": devices[0].device_kind,
             "devices": ["%s:%d" % (d.platform, d.id) for d in devices],  # noqa: UP031
         }  # fmt: skip
         sites = [{k: v for k, v in s.items() if k != "number"} for s in self.sites.values()]
         capture = {
-            "schema": SCHEMA, "version": VERSION, "command": command, "patched": False,
+            "schema": "shardlift.capture", "version": 1, "command": command, "patched": False,
             "processes": [process], "sites": sites,
         }  # fmt: skip
         if self.arrays:
@@ -211,28 +185,26 @@ class LegacyTape:
 
 # ---- the hook
 
-here = threading.local()
-
 
 def taped_pmap(stock: Any, tape: LegacyTape) -> Any:
     """``jax.pmap`` whose calls are put on tape."""
 
     @functools.wraps(stock)
     def pmap(fun: Any, *args: Any, **kwargs: Any) -> Any:
-        mapped = stock(fun, *args, **kwargs)
-        given = dict(zip(("axis_name",), args), **kwargs)  # noqa: B905
         file, line = user_line()
         name = getattr(fun, "__name__", type(fun).__name__)
         assigned = re.match(r"\s*(?:self\.)?(\w+)\s*=[^=]", linecache.getline(file, line))
         names = [name] + ([assigned.group(1)] if assigned else [])
-        site = tape.site((shown(file), line, name), names, given.get("axis_name"))
-        return Taped(mapped, fun, site, tape, given)
+        folder = os.path.join(os.getcwd(), "")
+        shown = file[len(folder) :] if file.startswith(folder) else file
+        site = tape.site(shown, line, name, names)
+        return Taped(stock(fun, *args, **kwargs), fun, site, tape, kwargs)
 
     return pmap
 
 
 class Taped:
-    """A pmapped function whose calls are put on tape."""
+    """A pmapped function whose calls are put on tape; ``given`` are the keywords of ``pmap``."""
 
     def __init__(self, mapped: Any, fun: Any, site: Any, tape: LegacyTape, given: Any) -> None:
         functools.update_wrapper(self, fun)
@@ -241,8 +213,6 @@ class Taped:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and keep what goes in and out; calls inside of another one are part of it."""
-        import jax
-
         leaves = jax.tree_util.tree_leaves((args, kwargs))
         traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
         if traced or getattr(here, "busy", False):
@@ -256,43 +226,34 @@ class Taped:
     def _call(self, args: Any, kwargs: Any) -> Any:
         site, tape = self._site, self._tape
         number = len(site["samples"])
-        sample: dict[str, Any] = {"call": number, "failed": False}
+        sample: dict[str, Any] = {"call": number, "failed": True}
         site["samples"].append(sample)
+        site["failed"] += 1
         sample["inputs"] = tape.put(site, number, "inputs", self._inputs(args, kwargs))
-        try:
-            out = self._mapped(*args, **kwargs)
-        except BaseException:
-            sample["failed"] = True
-            site["failed"] += 1
-            raise
-        axes = axes_of(self._given.get("out_axes", 0), out)
-        flat = with_paths(out, "output")
-        rows = [(path, leaf, axis) for (path, leaf), axis in zip(flat, axes)]  # noqa: B905
+        out = self._mapped(*args, **kwargs)
+        rows = rows_of(out, "output", self._given.get("out_axes", 0))
         sample["outputs"] = tape.put(site, number, "outputs", rows)
+        sample["failed"] = False
+        site["failed"] -= 1
         site["calls"] += 1
         return out
 
     def _inputs(self, args: Any, kwargs: Any) -> Any:
-        import jax
-
         static = self._given.get("static_broadcasted_argnums", ())
         static = (static,) if isinstance(static, int) else tuple(static)
         static = tuple(k % len(args) for k in static) if args else ()
         in_axes = self._given.get("in_axes", 0)
         rows = []
         for k, (name, arg) in enumerate(zip(self._names(args), args)):  # noqa: B905
-            if k in static:
-                continue
             axis = in_axes
             if isinstance(in_axes, (tuple, list)):
                 axis = in_axes[k] if k < len(in_axes) else 0
-            axes = axes_of(axis, arg)
-            rows += [(path, x, a) for (path, x), a in zip(with_paths(arg, name), axes)]  # noqa: B905
+            rows += rows_of(arg, name, axis) if k not in static else []
         for name in sorted(kwargs):
-            rows += [(path, leaf, 0) for path, leaf in with_paths(kwargs[name], name)]
+            rows += rows_of(kwargs[name], name, 0)
         for _, leaf, axis in rows:
-            if axis is not None and jax.numpy.ndim(leaf) > axis and not self._site["axis_size"]:
-                self._site["axis_size"] = int(jax.numpy.shape(leaf)[axis])
+            if axis is not None and np.ndim(leaf) > axis and not self._site["axis_size"]:
+                self._site["axis_size"] = int(np.shape(leaf)[axis])
         return rows
 
     def _names(self, args: Any) -> list[str]:
@@ -327,12 +288,6 @@ def is_glue(file: str) -> bool:
     return file == __file__ or named or (inside and any(part in GLUE for part in parts))
 
 
-def shown(file: str) -> str:
-    """A file as people write it: from the current folder if it is in it."""
-    folder = os.path.join(os.getcwd(), "")
-    return file[len(folder) :] if file.startswith(folder) else file
-
-
 # ---- the command
 
 
@@ -350,8 +305,8 @@ def main(arguments: list[str]) -> None:
     if len(arguments) < 2 or arguments[0].endswith(".py"):
         sys.exit(__doc__)
     out, command = os.path.abspath(arguments[0]), arguments[1:]
+    global jax
     import jax
-    import numpy as np
 
     tape = LegacyTape(keep)
     jax.pmap = taped_pmap(jax.pmap, tape)

@@ -123,7 +123,8 @@ class Search(Generic[C]):
         if len(suspects) > 1:
             self.begin_bisection(self.most - self.runs)
         while len(suspects) > 1:
-            first, second = _halves(suspects)
+            half = len(suspects) // 2
+            first, second = suspects[:half], suspects[half:]
             attempt = self._try([*self.kept, *first])
             if attempt is None:
                 return {}
@@ -166,11 +167,6 @@ def runs_needed(places: Collection[C]) -> int:
 
 def _blamed(trial: Trial[C], candidates: Sequence[C]) -> dict[C, str]:
     return {place: trial.blamed[place] for place in candidates if place in trial.blamed}
-
-
-def _halves(places: Sequence[C]) -> tuple[list[C], list[C]]:
-    half = len(places) // 2
-    return list(places[:half]), list(places[half:])
 
 
 # ---- the changes that a comparison blames

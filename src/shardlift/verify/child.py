@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from shardlift.launch.control import DUMP_SIGNAL
 from shardlift.launch.program import Program, report_uncaught
-from shardlift.launch.session import RunOptions
+from shardlift.launch.session import RunOptions, RunSession
 
 
 def to_json(program: Program, options: RunOptions, stacks: int) -> str:
@@ -28,7 +28,7 @@ def main(argument: str) -> None:
     with suppress(OSError):  # it is open only where somebody asks whether the program is stuck
         os.set_inheritable(tree["stacks"], False)
         faulthandler.register(DUMP_SIGNAL, file=tree["stacks"], all_threads=True)
-    session = RunOptions.from_tree(tree["options"]).begin(program)
+    session = RunSession(RunOptions.from_tree(tree["options"]), program)
     # The first handler is called last: after the program's handlers, and after all its threads.
     atexit.register(session.end)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -13,25 +13,18 @@ from typing import NamedTuple
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.program_output import ProgramOutput
 
-
-class Mask(NamedTuple):
-    """Text that may differ: it is replaced by the name of the mask in both programs."""
-
-    name: str
-    pattern: re.Pattern[str]
-
-
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _NUMBER_OF = r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)? ?"
-DEFAULT_MASKS = (
-    Mask("date", re.compile(rf"\b\d{{4}}-\d\d-\d\d(?:[T _]+{_CLOCK})?(?:Z|[+-]\d\d:?\d\d)?")),
-    Mask("date", re.compile(rf"\b[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ {_CLOCK}(?: \w+)? \d{{4}}")),
-    Mask("time of day", re.compile(rf"\b{_CLOCK}\b")),
-    Mask("rate", re.compile(rf"{_NUMBER_OF}(?:[a-z]+/s(?:ec)?|s/[a-z]+)\b")),
-    Mask("duration", re.compile(rf"{_NUMBER_OF}(?:[nuµm]s|s|secs?|seconds)\b")),
-    Mask("address", re.compile(r"\b0x[0-9a-f]{6,}\b")),
-    Mask("line number", re.compile(r"(?<=\.py:)\d+|(?<=\", line )\d+")),
-    Mask("temporary path", re.compile(r"(?:/tmp|/var/folders)/[^\s'\":,)\]]+")),
+# Text that may differ: it is replaced by the name of the mask in both programs.
+MASKS = (
+    ("date", re.compile(rf"\b\d{{4}}-\d\d-\d\d(?:[T _]+{_CLOCK})?(?:Z|[+-]\d\d:?\d\d)?")),
+    ("date", re.compile(rf"\b[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} +\d+ {_CLOCK}(?: \w+)? \d{{4}}")),
+    ("time of day", re.compile(rf"\b{_CLOCK}\b")),
+    ("rate", re.compile(rf"{_NUMBER_OF}(?:[a-z]+/s(?:ec)?|s/[a-z]+)\b")),
+    ("duration", re.compile(rf"{_NUMBER_OF}(?:[nuµm]s|s|secs?|seconds)\b")),
+    ("address", re.compile(r"\b0x[0-9a-f]{6,}\b")),
+    ("line number", re.compile(r"(?<=\.py:)\d+|(?<=\", line )\d+")),
+    ("temporary path", re.compile(r"(?:/tmp|/var/folders)/[^\s'\":,)\]]+")),
 )  # fmt: skip
 
 
@@ -64,14 +57,8 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """How output is compared.
+    """Compares output; ``tolerance`` is the one of numbers in the text."""
 
-    Args:
-      masks: what may differ.
-      tolerance: of numbers in the text; nothing by default.
-    """
-
-    masks: Sequence[Mask] = DEFAULT_MASKS
     tolerance: Tolerance = field(default_factory=Tolerance)
 
     def differences(
@@ -83,14 +70,12 @@ class OutputComparison:
         """All differences but those at ``unstable`` places, such as `Difference.place`."""
         return [
             difference
-            for difference in self._streams(before.streams, after.streams)
-            if not {difference.place, (difference.where, None)} & {*unstable}
+            for name in sorted(before.streams.keys() | after.streams.keys())
+            for difference in self._texts(
+                name, *(own_text(name, side.streams.get(name, "")) for side in (before, after))
+            )
+            if not {difference.place, (name, None)} & {*unstable}
         ]
-
-    def _streams(self, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
-        for name in sorted(before.keys() | after.keys()):
-            texts = [own_text(name, side.get(name, "")) for side in (before, after)]
-            yield from self._texts(name, *texts)
 
     def _texts(self, where: str, before: str, after: str) -> Iterator[Difference]:
         left, right = shown_lines(before), shown_lines(after)
@@ -105,7 +90,7 @@ class OutputComparison:
 
     def _other_numbers(self, left: Sequence[str], right: Sequence[str]) -> bool:
         """Whether a line has other numbers, where one side has more lines."""
-        masked, other = ([self.mask(line) for line in lines] for lines in (left, right))
+        masked, other = ([mask(line) for line in lines] for lines in (left, right))
         steps = SequenceMatcher(None, masked, other, autojunk=False).get_opcodes()
         return any(
             _same_words(old, new) and not self._same(old, new)
@@ -118,23 +103,24 @@ class OutputComparison:
     def _same(self, before: str, after: str) -> bool:
         if before == after:
             return True
-        before, after = self.mask(before), self.mask(after)
+        before, after = mask(before), mask(after)
         return before == after or _close(before, after, self.tolerance)
-
-    def mask(self, text: str) -> str:
-        """The text with the names of masks in place of what they match."""
-        for mask in self.masks:
-            text = mask.pattern.sub(f"<{mask.name}>", text)
-        return text
 
     def masked(self, output: ProgramOutput) -> Counter[str]:
         """How often each mask matched."""
         counts: Counter[str] = Counter()
-        for text in (own_text(*stream) for stream in output.streams.items()):
-            for mask in self.masks:
-                text, count = mask.pattern.subn(f"<{mask.name}>", text)
-                counts[mask.name] += count
+        for stream in output.streams.items():
+            mask(own_text(*stream), counts)
         return +counts
+
+
+def mask(text: str, counts: Counter[str] | None = None) -> str:
+    """The text with the names of masks in place of what they match, which is counted."""
+    for name, pattern in MASKS:
+        text, count = pattern.subn(f"<{name}>", text)
+        if counts is not None:
+            counts[name] += count
+    return text
 
 
 def shown_lines(text: str) -> list[str]:

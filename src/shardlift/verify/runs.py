@@ -201,6 +201,8 @@ def _run_in_many(
         if settings.verbose:
             print(lines[-1], file=sys.stderr)
 
+    after = settings.stuck_after  # it is ended then, because its output is not shown
+    ends = WhenStuck(after, report=lambda _: None, end=True) if after else None
     done = Job(
         source.program,
         processes=settings.processes,
@@ -208,7 +210,7 @@ def _run_in_many(
         emit=emit,
         options=options,
         environ=env,
-        when_stuck=_end_when_stuck(settings.stuck_after),
+        when_stuck=ends,
     ).run()
     if done.interrupted:
         raise KeyboardInterrupt
@@ -218,11 +220,6 @@ def _run_in_many(
     end = "\n".join((why.rstrip().splitlines() or lines)[-12:]) if done.status else ""
     output = ProgramOutput({name: "\n".join(text) for name, text in streams.items()})
     return done.status, output, end
-
-
-def _end_when_stuck(after: float) -> WhenStuck | None:
-    """Ends a stuck job, because its output is not shown while it runs."""
-    return WhenStuck(after, report=lambda _: None, end=True) if after else None
 
 
 def _stuck_error(source: RunSource, stuck: StuckJob) -> CannotRunError:
@@ -269,18 +266,15 @@ def compare(
         )
         second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
         tell("comparing")
-        if is_made_deterministic(os.environ) and _platform(second) not in ("", "cpu"):
+        platforms = {process.platform for process in second.recorded.capture.processes}
+        if is_made_deterministic(os.environ) and platforms - {"", "cpu"}:
             notes.append(DETERMINISTIC_NOTE)
         outcome = judge_runs(first, second, settings.tolerance, notes)
+        outcome = replace(outcome, live=not (before.capture or after.capture))
         same_end = first.side.status == second.side.status
         if before.capture or not same_end or not outcome.count(Verdict.DIFFERENT):
             return outcome
         return _compare_again(before, settings, folder, tell, (first, second), notes)
-
-
-def _platform(run: Run) -> str:
-    processes = run.recorded.capture.processes
-    return processes[0].platform if processes else ""
 
 
 def _compare_again(
@@ -425,11 +419,12 @@ def _read(side: Side, path: str) -> Run:
     }
     run = Run(side, parts, path)
     first = run.recorded.capture
-    version = first.processes[0].jax if first.processes else ""
     captures = [part.capture for part in parts.values()]
-    children = sum(capture.children for capture in captures)
-    commands = dict.fromkeys(command for capture in captures for command in capture.child_commands)
-    hidden = dict.fromkeys(command for capture in captures for command in capture.hidden_commands)
-    side = replace(side, jax=version, children=children, child_commands=tuple(commands))
-    side = replace(side, hidden_commands=tuple(hidden))
+    side = replace(
+        side,
+        jax=first.processes[0].jax if first.processes else "",
+        children=sum(capture.children for capture in captures),
+        child_commands=tuple(dict.fromkeys(c for one in captures for c in one.child_commands)),
+        hidden_commands=tuple(dict.fromkeys(c for one in captures for c in one.hidden_commands)),
+    )
     return run._replace(side=side)

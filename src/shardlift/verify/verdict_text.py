@@ -93,6 +93,8 @@ def _things(outcome: ProgramVerdict) -> Iterator[str]:
     for site in outcome.sites:
         yield from (OVERLOOKED[gap.kind] for gap in site.gaps if gap.kind in OVERLOOKED)
     yield from _unrecorded_collectives(outcome.sites)
+    if outcome.shared_file:
+        yield f"another version of {outcome.shared_file}: both programs run the same one"
     if outcome.before.children or outcome.after.children:
         yield "calls in child processes"
     sides = outcome.before, outcome.after
@@ -215,6 +217,11 @@ def advice(outcome: ProgramVerdict) -> list[str]:
         return ["Programs have no standard input here: give what they ask for as arguments"]
     if outcome.after.status and not outcome.before.status:
         return ["AFTER failed under plain python; --patch-after restores what JAX removed"]
+    if outcome.shared_file:
+        return [
+            f"Both programs run the same code of {outcome.shared_file}, which proves nothing. Copy "
+            "the whole project before you change it, not only the program that is started"
+        ]
     differing = [site for site in outcome.sites if site.verdict == Verdict.DIFFERENT]
     if not differing:
         partly = any(gap.kind in _OF_COLLECTIVES for site in outcome.sites for gap in site.gaps)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from shardlift.cli.lsp.analysis import Analysis, line_edits
-from shardlift.cli.lsp.documents import Document, Files
+from shardlift.cli.lsp.documents import CANCELLED, Document, Files
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Span
 
@@ -113,6 +115,19 @@ def test_what_cannot_be_rewritten_says_why(editor: Editor) -> None:
     assert "global_arg_shapes" in editor.analysis.rewrite(strange, Span(2, 0, 2, 0)).refused
     broken = editor.open("broken.py", "import jax\njax.pmap(\n")
     assert "line 2" in editor.analysis.rewrite(broken).refused
+
+
+def test_a_cancelled_rewrite_stops(editor: Editor) -> None:
+    document = editor.open("train.py", PMAP)
+    cancelled = threading.Event()
+    before = CANCELLED.set(cancelled)
+    try:
+        assert editor.analysis.rewrite(document).files
+        cancelled.set()
+        with pytest.raises(asyncio.CancelledError):
+            editor.analysis.rewrite(editor.open("train.py", PMAP + "x = 1\n"))
+    finally:
+        CANCELLED.reset(before)
 
 
 @pytest.mark.parametrize(

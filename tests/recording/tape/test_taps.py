@@ -12,7 +12,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 from shardlift.capture.schema import RESULT_USE, ResultUse
-from shardlift.recording.mapped_calls import JitCall, JitFunction
+from shardlift.recording.mapped_calls import JitCall
 from shardlift.recording.tape import taps
 from tests.verify.recording import mesh
 
@@ -30,7 +30,7 @@ def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
     )
-    call = JitCall(JitFunction(body, {}), args or (X,), {})
+    call = JitCall(body, (set(), set()), args or (X,), {})
     held, hidden = taps.TracedProgram(mapped, call).look(call)
     return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, hidden
 
@@ -82,7 +82,7 @@ def test_the_uses_of_a_result(mean, returned, added, check_vma):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=ROWS, out_specs=ROWS, check_vma=check_vma)
     )
-    call = JitCall(JitFunction(body, {}), (X,), {})
+    call = JitCall(body, (set(), set()), (X,), {})
     (held,), hidden = taps.TracedProgram(mapped, call).look(call)
     assert hidden == ""
     assert held.form.collective == "psum"
@@ -94,6 +94,17 @@ def test_the_uses_of_a_result(mean, returned, added, check_vma):
 def test_factors_that_the_program_computes():
     found, _ = look(lambda x: x - x[0, 1] * lax.pmean(x[0], "i"))
     np.testing.assert_array_equal(only(found, "psum #1, factors"), [[1, x[1]] for x in X])
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_sum_in_parts_is_kept_as_a_whole(tiled):
+    def body(x):
+        parts = lax.psum_scatter(jnp.arange(8.0) * x[0, 1], "i", tiled=tiled)
+        return x + parts.reshape(1)
+
+    found, _ = look(body)
+    whole = np.arange(8) * SUM[1]
+    np.testing.assert_array_equal(only(found, "psum #1, result"), np.stack([whole] * N))
 
 
 def test_a_mean_over_groups():
@@ -276,7 +287,7 @@ def test_nested_maps():
     mapped = jax.jit(
         jax.shard_map(outer, mesh=many, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
     )
-    call = JitCall(JitFunction(outer, {}), (X,), {})
+    call = JitCall(outer, (set(), set()), (X,), {})
     held, _ = taps.TracedProgram(mapped, call).look(call)
     shapes = {one.form.path: one.form.shape for one in held}
     assert shapes["psum #1, result"][0] == 2

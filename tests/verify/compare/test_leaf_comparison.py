@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shardlift.capture.array_archive import name_of
 from shardlift.capture.files import CaptureError
-from shardlift.capture.schema import ArrayForm, Capture, Part, Sample
+from shardlift.capture.schema import ArrayForm, Capture
 from shardlift.verify.compare.array_distance import Distance
-from shardlift.verify.compare.captured_run import CapturedRun
+from shardlift.verify.compare.captured_run import CapturedArray, CapturedRun
 from shardlift.verify.compare.leaf_comparison import is_array, nearly, structure, words
 
 
@@ -69,12 +68,10 @@ def test_distances_in_words() -> None:
 
 
 def test_arrays_that_were_not_kept_or_are_damaged() -> None:
-    recorded = CapturedRun(Capture(), {})
-    assert recorded.array(0, Sample(0), Part.OUTPUTS, 0, _form()) is None
-    empty = recorded.array(0, Sample(0), Part.OUTPUTS, 0, _form(shape=(0, 2)))
+    recorded = CapturedRun(Capture(), {"damaged": np.zeros(3, np.uint8)})
+    assert CapturedArray(recorded, "x", _form(), "").values() is None
+    empty = CapturedArray(recorded, "x", _form(shape=(0, 2)), "").values()
     assert empty is not None
     assert empty.shape == (0, 2)
-    name = name_of(0, 0, Part.OUTPUTS, 0)
-    damaged = CapturedRun(Capture(), {name: np.zeros(3, np.uint8)})
-    with pytest.raises(CaptureError, match=f"the values of {name} are damaged"):
-        damaged.array(0, Sample(0), Part.OUTPUTS, 0, _form())
+    with pytest.raises(CaptureError, match="the values of damaged are damaged"):
+        CapturedArray(recorded, "damaged", _form(), "").values()

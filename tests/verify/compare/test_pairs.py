@@ -1,67 +1,15 @@
-"""Which sites and leaves of two programs belong together."""
+"""Which sites of two programs belong together."""
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
 
-from shardlift.capture.leaf_pairs import pair_leaves
 from shardlift.capture.schema import ArrayForm, Capture, Sample, SiteFacts, SiteKind, Values
 from shardlift.capture.site_pairs import best_match
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.pairs import pair
-
-
-def _forms(names: tuple[str, ...]) -> list[ArrayForm]:
-    return [ArrayForm(name, "float32", (8,)) for name in names]
-
-
-@pytest.mark.parametrize("before", [*itertools.permutations("abc", 2)])
-@pytest.mark.parametrize("after", [*itertools.permutations("abcd", 2)])
-def test_leaves_with_the_same_name_are_always_paired(
-    before: tuple[str, ...], after: tuple[str, ...]
-) -> None:
-    paired = pair_leaves(_forms(before), _forms(after))
-    assert (len(paired.pairs), paired.before, paired.after) == (2, [], [])
-    names = {before[i]: after[j] for i, j in paired.pairs}
-    for name in {*before} & {*after}:
-        assert names[name] == name
-
-
-def test_leaves_of_one_side_only() -> None:
-    paired = pair_leaves(_forms(("a", "b", "c")), _forms(("c", "d")))
-    assert paired == ([(2, 0)], [0, 1], [1], [])
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "pairs"),
-    [
-        (("output.loss", "output.acc"), ("output['acc']", "output['loss']"), [(0, 1), (1, 0)]),
-        (("output.loss_sum", "output.n"), ("output['n']", "output['lossSum']"), [(0, 1), (1, 0)]),
-        (("output[0]['w']", "output[1]"), ("output[0]", "output[1].w"), [(0, 1), (1, 0)]),
-        (("output[0]", "output[1]"), ("output[1]", "output[0]"), [(0, 1), (1, 0)]),
-        (("output['b']", "output['c']"), ("output[0]", "output[1]"), [(0, 1), (1, 0)]),  # by value
-        (("output['a']", "output['d']"), ("output[0]", "output[1]"), [(0, 0), (1, 1)]),  # by order
-        (("output[0]", "output[1]"), ("output[0]", "output[1]", "output[2]"), [(0, 1), (1, 0)]),
-    ],
-)
-def test_leaves_are_paired_by_name_in_any_spelling_then_by_value(
-    before: tuple[str, ...], after: tuple[str, ...], pairs: list[tuple[int, int]]
-) -> None:
-    equal = {("output['b']", "output[1]"), ("output['c']", "output[0]")}
-    if len(after) == 3:
-        equal = {("output[0]", "output[1]"), ("output[1]", "output[0]")}
-    same = lambda i, j: (before[i], after[j]) in equal
-    assert pair_leaves(_forms(before), _forms(after), [same]).pairs == pairs
-
-
-def test_leaves_are_not_paired_against_their_types() -> None:
-    before = [ArrayForm(f"output.{k}", kind, ()) for k, kind in (("step", "int32"), ("w", "f4"))]
-    after = [ArrayForm(f"output[{k}]", kind, ()) for k, kind in enumerate(("f4", "int32"))]
-    paired = pair_leaves(before, after)
-    assert (paired.pairs, paired.by_order) == ([(0, 1), (1, 0)], [])
 
 
 def _called(

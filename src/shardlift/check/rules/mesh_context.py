@@ -1,7 +1,8 @@
 """A mesh is entered with `with mesh:`, which is deprecated since JAX 0.10.1.
 
 `with jax.set_mesh(mesh):` takes its place. It also sets the mesh for `jax.shard_map` without
-`mesh=` and for arrays that are created inside, so the lines inside deserve a look.
+`mesh=` and for arrays that are created inside, so the lines inside deserve a look. A function of
+`jax.experimental.pjit` finds its mesh by `with mesh:` only: make it a `jax.jit` first.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ RULE = Rule(
     code="SL712",
     level=Level.NOTE,
     summary="a mesh is entered without jax.set_mesh",
-    advice="Write `with jax.set_mesh(mesh):`.",
+    advice="Write `with jax.set_mesh(mesh):`. Functions of `jax.experimental.pjit` need "
+    "`with mesh:`: make them `jax.jit` with NamedShardings first.",
     reference=CHANGELOG,
     names=tuple(sorted(MESHES)),
     pattern=re.compile(rb"^\s*with\b", re.MULTILINE),

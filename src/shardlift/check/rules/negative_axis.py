@@ -38,7 +38,7 @@ RULE = Rule(
     code="SL207",
     level=Level.BROKEN,
     summary="in_axes or out_axes of pmap count from the end",
-    advice="Count the axis from the front: out_axes=2 if each device returns a matrix.",
+    advice="Count the axis from the front, the device axis included: 2 for the last of three.",
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     words=("pmap",),
     pattern=re.compile(rb"(in|out)_axes"),

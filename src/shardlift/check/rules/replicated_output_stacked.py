@@ -38,9 +38,12 @@ def _first_replicas(file: File) -> Iterator[tuple[_Place, ast.AST]]:
     outputs: list[tuple[Value | None, ast.AST]] = []
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice):
-            output = output_of(file, fetched_argument(file, node.value) or node.value)
+            fetched = fetched_argument(file, node.value)
+            output = output_of(file, fetched or node.value)
             scalar = is_scalar(file, node, output)
-            outputs.append((output if output and (scalar or is_array(output)) else None, node))
+            # One number per device may be fetched: that is what `fix` writes.
+            if output and not (scalar and fetched) and (scalar or is_array(output)):
+                outputs.append((output, node))
     for call, tree in file.unreplications:
         values = file.values(fetched_argument(file, tree) or tree)
         outputs += [(value, call) for value in values]
@@ -99,6 +102,8 @@ RULE = Rule(
         "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",
     ),
     good=(
+        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\n"
+        "y = float(jax.device_get(f(x))[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\ny = f(x)[0]",

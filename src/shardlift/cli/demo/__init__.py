@@ -31,7 +31,11 @@ STEPS = [
     ("What it did and cost", "shardlift report run.json", None),
     ("What has to change; nothing is executed", f"shardlift check {BEFORE} --format concise", 1),
     ("A copy is repaired; jax.pmap stays", f"shardlift fix {AFTER} --write --allow-dirty", 0),
-    ("It runs without shardlift now. This may be all", f"python {AFTER}", 0),
+    (
+        "It runs without shardlift now, with today's random numbers. This may be all",
+        f"python {AFTER}",
+        0,
+    ),
     ("If you want to leave pmap: the change", f"shardlift migrate {AFTER}", 1),
     ("It is made", f"shardlift migrate {AFTER} --write --allow-dirty", 0),
     ("The numbers are the same", f"shardlift verify {BEFORE} {AFTER} -- --steps 20", 0),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,9 @@ def results(verified: VerifiedMigration, command: str, verbose: bool) -> list[st
         if verbose or result.word != "verified"
     ]
     counts = [f"{verified.count(word)} {word}" for word in WORDS if verified.count(word)]
+    if not counts and verified.outcome is not None:  # no site was changed, what they get was
+        verdicts = Counter(str(site.verdict) for site in verified.outcome.sites)
+        counts = [f"{count(n, 'mapped function')} {word}" for word, n in verdicts.items()]
     runs = count(verified.runs, "run")
     said = f"`{command}`: {', '.join(counts) or 'nothing to verify'}, after {runs}."
     return [*lines, *verified.notes, said]

@@ -10,9 +10,10 @@ import traceback
 from collections.abc import Iterator, Mapping
 
 from shardlift.cli.document import Item, document, item
-from shardlift.launch import Failure, Program
+from shardlift.launch.job import Failure
 from shardlift.launch.missing_name import find_missing_name
 from shardlift.launch.notebook_lines import cell_of
+from shardlift.launch.program import Program
 
 _INSTALLED = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from lsprotocol import types
@@ -16,7 +18,7 @@ from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp import messages
 from shardlift.cli.lsp.analysis import Analysis
-from shardlift.cli.lsp.documents import Document, Files
+from shardlift.cli.lsp.documents import CANCELLED, Document, Files
 from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
 from shardlift.source.model import Finding, Span
@@ -99,7 +101,7 @@ class EditorSession:
         """Mend or rewrite what is on the lines of a range."""
         uri = params.text_document.uri
         document = self._document(uri)
-        report = await asyncio.to_thread(self._report, document)
+        report = await _in_thread(self._report, document)
         positions = self._positions(document)
         within = positions.span(params.range)
         found = _on_lines(report, within)
@@ -159,7 +161,7 @@ class EditorSession:
         data: Any = action.data
         lines = data.get("lines")  # null may be dropped on the way
         part = Span(lines[0], 0, lines[1], 0) if lines else None
-        rewrite = await asyncio.to_thread(self.analysis.rewrite, document, part)
+        rewrite = await _in_thread(self.analysis.rewrite, document, part)
         texts = [
             NewText(uris.from_fs_path(file.path) or file.path, file.before, file.after)
             for file in rewrite.files
@@ -174,10 +176,10 @@ class EditorSession:
     async def _publish(self, uri: str) -> None:
         self._changes += 1
         document, version = self._document(uri), self._version(uri)
-        report = await asyncio.to_thread(self._report, document)
+        report = await _in_thread(self._report, document)
         if report.unreadable is not None:
             return  # half a statement: what was found before stays until the text is complete
-        known = await asyncio.to_thread(self.analysis.known, document, report)
+        known = await _in_thread(self.analysis.known, document, report)
         if self._document(uri) != document:
             return  # changed meanwhile: the next check has begun
         positions = self._positions(document)
@@ -190,6 +192,17 @@ class EditorSession:
         self.server.text_document_publish_diagnostics(
             types.PublishDiagnosticsParams(uri, diagnostics, version)
         )
+
+
+async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Work in a thread, which stops at its next stage if the editor cancels the request."""
+    cancelled = threading.Event()
+    CANCELLED.set(cancelled)
+    try:
+        return await asyncio.to_thread(work, *arguments)
+    except asyncio.CancelledError:
+        cancelled.set()
+        raise
 
 
 def _on_lines(report: FileReport, within: Span) -> list[Finding]:

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from shardlift import _compat
 from shardlift.capture.array_digest import mix, text_of
 from shardlift.mapping.axes import Axis
 
@@ -42,13 +41,14 @@ class DeviceDigest(NamedTuple):
 
 
 Home: TypeAlias = Mesh | jax.Device
-Placed: TypeAlias = tuple[Home, jax.Array, LeafKind]  # the array, or the part of it in this process
+Placed: TypeAlias = tuple[Home, jax.Array, LeafKind]
 
 
 def digest_on_devices(leaves: Sequence[tuple[Any, Axis]]) -> list[DeviceDigest | None]:
     """The digest of each leaf with its device axis.
 
-    None: it has to be read, for it is no array, its copies disagree, or its layout is another.
+    None: it has to be read, for it is no array or one of several processes, its copies disagree, or
+    its layout is another.
     """
     digests: list[DeviceDigest | None] = [None] * len(leaves)
     homes: dict[Home, list[tuple[int, jax.Array, LeafKind]]] = {}
@@ -69,14 +69,8 @@ def digest_on_devices(leaves: Sequence[tuple[Any, Axis]]) -> list[DeviceDigest |
 def _placed(leaf: Any, axis: Axis) -> Placed | None:
     if not isinstance(leaf, jax.Array) or leaf.is_deleted():
         return None
-    sharding = leaf.sharding
-    if not sharding.is_fully_addressable:
-        local = _own_part(sharding, leaf.shape)
-        if local is None:
-            return None
-        leaf, sharding, axis = _compat.rewrap(leaf, *local), local[1], None
-    how = _home(sharding, leaf.ndim)
-    if how is None:
+    how = _home(leaf.sharding, leaf.ndim)
+    if how is None or not leaf.is_fully_addressable:
         return None
     home, split_axis, split = how
     if split_axis is not None and axis not in (None, split_axis):
@@ -102,23 +96,6 @@ def _home(sharding: Any, ndim: int) -> tuple[Home, int | None, tuple[str, ...]] 
     if len(split) > 1:
         return None
     return (sharding.mesh, *next(iter(split.items()), (None, ())))
-
-
-@functools.lru_cache(maxsize=4096)
-def _own_part(
-    sharding: Any, shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], NamedSharding] | None:
-    """The shape and the placement of the part of a global array that this process has."""
-    how = _home(sharding, len(shape))
-    if how is None or not isinstance(how[0], Mesh) or len(how[0].axis_names) != 1:
-        return None
-    mesh, axis, _ = how
-    own = [device for device in mesh.devices.flat if device.process_index == jax.process_index()]
-    local = list(shape)
-    if axis is not None:
-        local[axis] = shape[axis] // mesh.size * len(own)
-    named = NamedSharding(Mesh(np.array(own), mesh.axis_names), sharding.spec)
-    return tuple(local), named
 
 
 def _digests(

@@ -204,8 +204,13 @@ class Liveness:
         )
 
 
+def is_silent(eqn: Any) -> bool:
+    """Does an equation only call back to the host? It would do it once more, and is left out."""
+    return eqn.primitive.name in CALLBACKS and not eqn.outvars
+
+
 def _acts(eqn: Any) -> bool:
     """Whether an equation does something besides computing its outputs, printing apart."""
-    if eqn.primitive.name in CALLBACKS and not eqn.outvars:
+    if is_silent(eqn):
         return False
     return any("debug" not in str(effect).lower() for effect in getattr(eqn, "effects", ()))

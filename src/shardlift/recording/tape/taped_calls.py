@@ -7,7 +7,7 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -22,12 +22,6 @@ from shardlift.recording.tape import taps
 from shardlift.recording.tape.tape import Tape
 
 MOST_PROGRAMS = 32  # of a site whose collectives are recorded
-
-
-def note_made(site: SiteRecord) -> None:
-    """A site that is made inside a call on tape, while that is traced, is part of it."""
-    if here.taped is not None:
-        here.taped.contain(site)
 
 
 class TapedCalls:
@@ -51,48 +45,19 @@ class TapedCalls:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, and put the call on tape."""
-        return self.record(args, kwargs, lambda: self._mapped(*args, **kwargs))
-
-    def record(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """The result of ``run``, which is put on tape as a call with these arguments."""
         outer = here.taped
         if outer is not None or _compat.tracing():
             self._under(self._site, outer is not None, (args, kwargs))
             if outer is not None:
                 outer.contain(self._site)
-            return run()
+            return self._mapped(*args, **kwargs)
         here.taped = self._site
         try:
-            return self._call(args, kwargs, run)
+            return self._call(args, kwargs)
         finally:
             here.taped = None
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Lower it; calls of the compiled program are put on tape."""
-        return self._taped_lowered(self._mapped.lower(*args, **kwargs), args)
-
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
-        """Trace it; calls of the compiled program are put on tape."""
-        traced = self._mapped.trace(*args, **kwargs)
-
-        def lower(*options: Any, **named: Any) -> Any:
-            return self._taped_lowered(traced.lower(*options, **named), args)
-
-        return with_method(traced, "lower", lower)
-
-    def _taped_lowered(self, lowered: Any, args: tuple[Any, ...]) -> Any:
-        def compile_it(*options: Any, **named: Any) -> Any:
-            compiled = lowered.compile(*options, **named)
-
-            def call(*dynamic: Any, **named: Any) -> Any:
-                given = fill_static(args, self._about.static, dynamic)
-                return self.record(given, named, lambda: compiled(*dynamic, **named))
-
-            return with_method(compiled, "__call__", call)
-
-        return with_method(lowered, "compile", compile_it)
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tape, site = self._tape, self._site
         number, order = tape.next_number(site)
         with jax.transfer_guard("allow"):  # what the program forbids is not what is read here
@@ -100,7 +65,7 @@ class TapedCalls:
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
-            out = run()
+            out = self._mapped(*args, **kwargs)
         except BaseException as error:
             message = _first_line(error, 200)
             tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden, order))
@@ -236,35 +201,6 @@ def _beyond(call: MappedCall) -> str:
     static = [repr(value)[:40] for value in call.structure()[1].values()]
     given = ", ".join([*static, *(type_name(leaf) for leaf in call.leaves[:3])])
     return f"of the program for {given}, which is one of more than {MOST_PROGRAMS} of this function"
-
-
-def with_method(made: Any, name: str, method: Callable[..., Any]) -> Any:
-    """An object of the same type with the same content, and another method of this name."""
-    kind = type(made)
-    methods = {name: lambda _, *args, **kwargs: method(*args, **kwargs)}
-    changed: Any = object.__new__(type(kind.__name__, (kind,), methods))
-    slots = [slot for base in kind.__mro__ for slot in getattr(base, "__slots__", ())]
-    for slot in (*slots, *getattr(made, "__dict__", ())):
-        if hasattr(made, slot):
-            object.__setattr__(changed, slot, getattr(made, slot))
-    return changed
-
-
-def fill_static(
-    args: tuple[Any, ...], static: Collection[int], dynamic: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """The arguments of a call of a compiled function, with the static ones of its lowering.
-
-    >>> fill_static((1, "relu", 2), {1}, (5, 6))
-    (5, 'relu', 6)
-    """
-    given = iter(dynamic)
-    fixed = {k % len(args) for k in static if -len(args) <= k < len(args)}
-    filled = [
-        args[k] if k in fixed else next(given)
-        for k in range(min(len(args), len(fixed) + len(dynamic)))
-    ]
-    return (*filled, *given)
 
 
 def _note_fault(site: SiteRecord, what: str, error: BaseException) -> None:

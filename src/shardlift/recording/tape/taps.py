@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +26,13 @@ from shardlift.capture.schema import DEAD_USE, ArrayRole, ResultUse
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
-from shardlift.recording.tape.result_uses import CALLBACKS, REDUCTIONS, Liveness, ResultUses
+from shardlift.recording.tape.result_uses import (
+    CALLBACKS,
+    REDUCTIONS,
+    Liveness,
+    ResultUses,
+    is_silent,
+)
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 GATHERS = frozenset({"all_gather", "all_gather_invariant"})
@@ -59,7 +65,7 @@ class TracedProgram:
         # Where nothing is exchanged the outputs tell; random keys of a map explain them.
         if not has(jaxpr, TELLING if has(jaxpr, frozenset({"shard_map"})) else TELLING - DRAWS):
             return [], ""
-        if any("callback" in str(effect).lower() for effect in loud_effects(jaxpr)):
+        if has_side_effects(jaxpr, ignored=is_silent):
             return [], "the function calls back to the host, and is not run once more"
         arrays = walk.run_whole(jaxpr, self._traced.consts, jax.tree.leaves(call.leaves))
         hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
@@ -70,7 +76,7 @@ class TracedProgram:
 def calls_back(mapped: Any, call: MappedCall) -> bool:
     """Does a call run functions of the host that may do more than compute?"""
     traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
-    return bool(loud_effects(traced.jaxpr)) or has(traced.jaxpr, frozenset(CALLBACKS))
+    return has_side_effects(traced.jaxpr)
 
 
 def _run(mapped: Any, call: MappedCall, leaves: list[Any]) -> Any:
@@ -112,28 +118,17 @@ def _read(kept: Kept, array: Any) -> HostArray:
 
 def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
     """Is one of the primitives anywhere inside?"""
+    return any(eqn.primitive.name in primitives for eqn in _compat.equations(jaxpr))
+
+
+def has_side_effects(jaxpr: Any, ignored: Callable[[Any], bool] = lambda _: False) -> bool:
+    """Does a program call back to the host, by equations that are not ignored?"""
     return any(
-        eqn.primitive.name in primitives
-        or any(has(inner, primitives) for inner in _compat.inner_jaxprs(eqn.params))
-        for eqn in jaxpr.eqns
+        (eqn.primitive.name in CALLBACKS or "callback" in eqn.primitive.name)
+        and eqn.primitive.name != "pure_callback"
+        and not ignored(eqn)
+        for eqn in _compat.equations(jaxpr)
     )
-
-
-def loud_effects(jaxpr: Any) -> list[Any]:
-    """Primitives that call back to the host, but for those that are left out."""
-    found = []
-    for eqn in jaxpr.eqns:
-        name = eqn.primitive.name
-        if "callback" in name and name != "pure_callback" and not is_silent(eqn):
-            found.append(name)
-        for inner in _compat.inner_jaxprs(eqn.params):
-            found += loud_effects(inner)
-    return found
-
-
-def is_silent(eqn: Any) -> bool:
-    """Does an equation only call back to the host? It would do it once more, and is left out."""
-    return eqn.primitive.name in CALLBACKS and not eqn.outvars
 
 
 class Walk:

@@ -69,9 +69,7 @@ def float_info(dtype: Any) -> Any:
 
 def distance(before: Array, after: Array) -> Distance:
     """The distance between two arrays of the same shape and dtype."""
-    if before.dtype.kind == "c":
-        part = before.real.dtype
-        before, after = (np.ascontiguousarray(x)[..., None].view(part) for x in (before, after))
+    before, after = _real(before), _real(after)
     differs = _differs(before, after)
     count, size = int(differs.sum()), before.size
     if count == 0:
@@ -97,9 +95,7 @@ def distance(before: Array, after: Array) -> Distance:
 
 def within(before: Array, after: Array, tolerance: Tolerance) -> bool:
     """Whether every element is within the tolerance."""
-    if before.dtype.kind == "c":
-        part = before.real.dtype
-        before, after = (np.ascontiguousarray(x)[..., None].view(part) for x in (before, after))
+    before, after = _real(before), _real(after)
     passed = ~_differs(before, after)
     if is_float(before.dtype):
         apart, largest = _apart(before, after)
@@ -108,6 +104,13 @@ def within(before: Array, after: Array, tolerance: Tolerance) -> bool:
         relative = max(tolerance.rtol, tolerance.rounding * epsilon)
         passed |= apart <= max(tolerance.atol, relative * largest)
     return bool(passed.all())
+
+
+def _real(array: Array) -> Array:
+    """The array; of complex numbers, their parts along one more axis."""
+    if array.dtype.kind != "c":
+        return array
+    return np.ascontiguousarray(array)[..., None].view(array.real.dtype)
 
 
 def _differs(before: Array, after: Array) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from shardlift.capture.array_archive import Bytes, name_of
 from shardlift.capture.files import CaptureError
 from shardlift.capture.layouts import Array, from_root, numpy_dtype
-from shardlift.capture.schema import ArrayForm, Capture, Part, Sample
+from shardlift.capture.schema import ArrayForm, Capture, Part, Sample, Values
 
 
 class CapturedRun(NamedTuple):
@@ -20,17 +21,44 @@ class CapturedRun(NamedTuple):
     arrays: Mapping[str, Bytes]
     again: CapturedRun | None = None  # another run of the same program, which differs from it
 
-    def array(
-        self, site: int, sample: Sample, part: Part, leaf: int, form: ArrayForm
-    ) -> Array | None:
-        """The values of a leaf; None if they were not kept."""
-        name = name_of(site, sample.call, part, leaf)
+    def arrays_of(self, site: int, sample: Sample, part: Part) -> list[CapturedArray]:
+        """The arrays of a part of a call; none if it was not recorded."""
+        values: Values | None = getattr(sample, part)
+        if values is None:
+            return []
+        pairs = zip(self.capture.sites[site].forms[values.forms], values.digests, strict=True)
+        return [
+            CapturedArray(self, name_of(site, sample.call, part, k), form, digest)
+            for k, (form, digest) in enumerate(pairs)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedArray:
+    """An array of a call."""
+
+    run: CapturedRun
+    name: str  # in the archive
+    form: ArrayForm
+    digest: str
+
+    def values(self) -> Array | None:
+        """Its values; None if they were not kept."""
+        form, arrays = self.form, self.run.arrays
         if 0 in form.shape:
             return np.zeros(form.shape, numpy_dtype(form.dtype))
-        if name not in self.arrays:
+        if self.name not in arrays:
             return None
         try:
-            smallest = self.arrays[name].view(numpy_dtype(form.dtype))
+            smallest = arrays[self.name].view(numpy_dtype(form.dtype))
             return from_root(smallest, form.shape, form.axis)
         except (ValueError, IndexError) as error:
-            raise CaptureError(f"the values of {name} are damaged: {error}") from None
+            raise CaptureError(f"the values of {self.name} are damaged: {error}") from None
+
+
+ArrayLists = tuple[list[CapturedArray], list[CapturedArray]]  # of the two programs
+
+
+def forms_of(arrays: ArrayLists) -> tuple[list[ArrayForm], list[ArrayForm]]:
+    """The forms of the arrays of two programs."""
+    return [array.form for array in arrays[0]], [array.form for array in arrays[1]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 
 from shardlift.capture.layouts import same_digest
-from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample, Values
+from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample
 from shardlift.verify.compare import key_and_index_checks
+from shardlift.verify.compare.captured_run import ArrayLists, CapturedArray, forms_of
 from shardlift.verify.compare.collective_results import (
     CollectiveResult,
     cause_of,
@@ -18,13 +20,12 @@ from shardlift.verify.compare.collective_results import (
     is_only_returned,
     is_sum_of,
     matters,
+    read_result,
     same_factors,
 )
 from shardlift.verify.compare.pairs import pair_collectives
-from shardlift.verify.compare.site_pair import FormLists, Places, SamplePair, SitePair
+from shardlift.verify.compare.site_pair import SamplePair, SitePair
 from shardlift.verify.compare.verdicts import GapKind, LeafDifference
-
-_INSIDE = (Part.INSIDE, Part.INSIDE)
 
 
 class CollectiveComparison:
@@ -46,7 +47,7 @@ class CollectiveComparison:
         if left is not None and right is not None:
             self._known[0].add(left.forms)
             self._known[1].add(right.forms)
-            self._compare_results(samples, left, right)
+            self._compare_results(samples)
             return
         for k, name in enumerate(("before", "after")):
             if self._is_new(1 - k, samples[1 - k]) and not samples[k].hidden:
@@ -57,103 +58,91 @@ class CollectiveComparison:
         """Whether a call has results of a program that was never compared."""
         if sample.inside is None or sample.inside.forms in self._known[side]:
             return False
-        forms = self.pair.forms(side, sample.inside)
+        forms = self.pair.sites[side].forms[sample.inside.forms]
         return any(form.role is ArrayRole.RESULT for form in forms)
 
-    def _compare_results(self, samples: SamplePair, before: Values, after: Values) -> None:
-        pair = self.pair
-        forms = pair.forms(0, before), pair.forms(1, after)
-        pairs, *alone = pair_collectives(*forms, (before.digests, after.digests))
-        self._compare_keys_and_indices(samples, forms)
-        for which, text in key_and_index_checks.only_one(*forms, alone):
+    def _compare_results(self, samples: SamplePair) -> None:
+        pair, sides = self.pair, self.pair.arrays(samples, (Part.INSIDE, Part.INSIDE))
+        pairs, *places = pair_collectives(*sides)
+        self._compare_keys_and_indices(sides)
+        for which, text in key_and_index_checks.only_one(*forms_of(sides), places):
             pair.clues.collectives[text] = which
+        alone = [sides[0][k] for k in places[0]], [sides[1][k] for k in places[1]]
         if not any(sample.hidden for sample in samples):
-            self._note_alone(samples, forms, alone)
-        self._note_replaced(samples, forms, alone)
-        far: list[tuple[int, int, LeafDifference]] = []
+            self._note_alone(samples, sides, alone)
+        self._note_replaced(samples, alone)
+        far: list[tuple[CapturedArray, CapturedArray, LeafDifference]] = []
         compared = self.results
         for i, j in pairs:
-            digests = before.digests[i], after.digests[j]
-            finding = self._compare_result(samples, (i, j), forms, digests)
+            finding = self._compare_result(samples[0].call, sides, i, j)
             if finding is not None:
-                far.append((i, j, finding))
+                far.append((sides[0][i], sides[1][j], finding))
         self.calls += self.results > compared
         if pair.devices == 1 and self.results > compared:
             pair.gaps[GapKind.ONE_DEVICE, ""] += 1
-        for finding in self._without_exchanged(samples, far, forms):
+        for finding in self._without_exchanged(sides, far):
             pair.clues.own = True
             pair.add(finding)
 
-    def _note_alone(
-        self, samples: SamplePair, forms: FormLists, alone: Sequence[Sequence[int]]
-    ) -> None:
+    def _note_alone(self, samples: SamplePair, sides: ArrayLists, alone: ArrayLists) -> None:
         """Note the results without a partner, but for those that the other side has elsewhere."""
-        both = range(len(forms[0])), range(len(forms[1]))
-        before = [
-            i for i in alone[0] if not any(self._is_equal(samples, (i, j), forms) for j in both[1])
-        ]
-        after = [
-            j for j in alone[1] if not any(self._is_equal(samples, (i, j), forms) for i in both[0])
-        ]
-        rest = [forms[0][k] for k in before if not _is_output(samples[0], k, forms[0][k])]
-        more = [forms[1][k] for k in after if not _is_output(samples[1], k, forms[1][k])]
+        before = [x for x in alone[0] if not any(self._is_equal(sides, x, y) for y in sides[1])]
+        after = [y for y in alone[1] if not any(self._is_equal(sides, x, y) for x in sides[0])]
+        rest = [x.form for x in before if not _is_output(samples[0], x)]
+        more = [y.form for y in after if not _is_output(samples[1], y)]
         for kind in sorted({form.collective for form in (*rest, *more)}):
-            if self._is_regrouped(samples, forms, (before, after), kind):
+            if self._is_regrouped(sides, (before, after), kind):
                 continue
             for gap, side in ((GapKind.ONLY_BEFORE, rest), (GapKind.ONLY_AFTER, more)):
                 names = [(gap, _name(form)) for form in side if form.collective == kind]
                 self.pair.gaps.update(names)
 
-    def _note_replaced(
-        self, samples: SamplePair, forms: FormLists, alone: Sequence[Sequence[int]]
-    ) -> None:
+    def _note_replaced(self, samples: SamplePair, alone: ArrayLists) -> None:
         """Note collectives of two kinds whose results are outputs, each of its program only."""
         outputs = [sample.outputs for sample in samples]
-        before, after = (sample.inside.digests if sample.inside else () for sample in samples)
-        for i, j in ((i, j) for i in alone[0] for j in alone[1]):
-            left, right = forms[0][i], forms[1][j]
-            if left.collective == right.collective or left.dtype != right.dtype:
+        for left, right in itertools.product(*alone):
+            kinds = left.form.collective, right.form.collective
+            if kinds[0] == kinds[1] or left.form.dtype != right.form.dtype:
                 continue
             if all(
-                any(same_digest(digest, result) for digest in values.digests) == (values is own)
-                for own, result in ((outputs[0], before[i]), (outputs[1], after[j]))
+                any(same_digest(digest, result.digest) for digest in values.digests)
+                == (values is own)
+                for own, result in zip(outputs, (left, right), strict=True)
                 for values in outputs
                 if values is not None
             ):
-                text = f"{right.collective} instead of {left.collective}"
-                self.pair.clues.replaced[f"{text}: {right.about}" if right.about else text] = None
+                text, about = f"{kinds[1]} instead of {kinds[0]}", right.form.about
+                self.pair.clues.replaced[f"{text}: {about}" if about else text] = None
 
-    def _is_regrouped(
-        self, samples: SamplePair, forms: FormLists, places: tuple[list[int], list[int]], kind: str
-    ) -> bool:
+    def _is_regrouped(self, sides: ArrayLists, alone: ArrayLists, kind: str) -> bool:
         """Whether the results of one kind are those of the other side, joined or split."""
-        sides = []
-        for k in (0, 1):
-            chosen = [place for place in places[k] if forms[k][place].collective == kind]
-            results = [self._result(k, samples[k], place, forms[k]) for place in chosen]
-            sides.append([result for result in results if result is not None])
-            if not chosen or len(sides[k]) < len(chosen):
+        results: list[list[CollectiveResult]] = []
+        for side, arrays in zip(sides, alone, strict=True):
+            chosen = [array for array in arrays if array.form.collective == kind]
+            found = [read_result(array, side) for array in chosen]
+            results.append([result for result in found if result is not None])
+            if not chosen or len(results[-1]) < len(chosen):
                 return False
-        if not have_same_numbers(*sides):
+        if not have_same_numbers(*results):
             return False
-        self.results += len(sides[0])
+        self.results += len(results[0])
         return True
 
     def _compare_result(
-        self, samples: SamplePair, places: Places, forms: FormLists, digests: tuple[str, str]
+        self, call: int, sides: ArrayLists, i: int, j: int
     ) -> LeafDifference | None:
         """Compare the results of two collectives; None if they are equal or cannot be compared."""
         self.results += 1
-        left, right = forms[0][places[0]], forms[1][places[1]]
-        path, call, about = left.path, samples[0].call, left.about
+        before, after = sides[0][i], sides[1][j]
+        left, right = before.form, after.form
         if left.dtype != right.dtype:
-            what = f"{left.dtype} before, {right.dtype} after"
-            cause = "the dtype changed"
-            return LeafDifference(path, call, Part.INSIDE, what, cause=cause, about=about)
-        computed = any(factors_of(forms[k], places[k]) is not None for k in (0, 1))
-        if not computed and same_factors(left, right) and digests[0] == digests[1]:
+            what, cause = f"{left.dtype} before, {right.dtype} after", "the dtype changed"
+            about = left.about
+            return LeafDifference(left.path, call, Part.INSIDE, what, cause=cause, about=about)
+        computed = factors_of(sides[0], before) or factors_of(sides[1], after)
+        if not computed and same_factors(left, right) and before.digest == after.digest:
             return None
-        results = self._results(samples, places, forms)
+        results = _read_results(sides, before, after)
         if results is None:
             self.results -= 1
             self.pair.gaps[GapKind.VALUES_NOT_KEPT, _name(left)] += 1
@@ -161,94 +150,89 @@ class CollectiveComparison:
         arrays = difference(*results, self.pair.devices)
         if arrays is None:
             return None
-        finding = self.pair.measure(path, call, Part.INSIDE, arrays, (left, right))
+        finding = self.pair.measure(call, Part.INSIDE, arrays, (left, right))
         if finding is not None:
-            finding = self.pair.spread.accept(finding, samples[0], places[0], forms[0])
+            finding = self.pair.spread.accept(finding, sides[0], i)
         if finding is None or finding.close:
             return None
-        backward = _backward_change(forms)
-        if backward > 0 and not self._is_summed_before(samples[1], results[1], forms[1]):
+        backward = _backward_change(sides)
+        if backward > 0 and not _is_summed_before(results[1], sides[1]):
             backward = 0
         cause = cause_of(*results, arrays, backward, self.pair.devices)
         return dataclasses.replace(finding, cause=cause, suspicion=None) if cause else finding
 
-    def _is_summed_before(
-        self, sample: Sample, result: CollectiveResult, forms: Sequence[ArrayForm]
-    ) -> bool:
-        """Whether a result is the sum of another one, which the backward pass has summed."""
-        for k, form in enumerate(forms):
-            if form.backward and form.role is ArrayRole.RESULT:
-                other = self._result(1, sample, k, forms)
-                if other is not None and is_sum_of(result.array, other.array):
-                    return True
-        return False
-
-    def _results(
-        self, samples: SamplePair, places: Places, forms: FormLists
-    ) -> tuple[CollectiveResult, CollectiveResult] | None:
-        """The results of two collectives, with the factors of their uses, if they were kept."""
-        left, right = (self._result(k, samples[k], places[k], forms[k]) for k in (0, 1))
-        return None if left is None or right is None else (left, right)
-
-    def _result(
-        self, side: int, sample: Sample, place: int, forms: Sequence[ArrayForm]
-    ) -> CollectiveResult | None:
-        run, site, at = self.pair.runs[side], self.pair.numbers[side], factors_of(forms, place)
-        array = run.array(site, sample, Part.INSIDE, place, forms[place])
-        factors = None if at is None else run.array(site, sample, Part.INSIDE, at, forms[at])
-        if array is None or (at is not None and factors is None):
-            return None
-        return CollectiveResult(forms[place], array, factors)
-
     def _without_exchanged(
-        self, samples: SamplePair, far: Sequence[tuple[int, int, LeafDifference]], forms: FormLists
+        self,
+        sides: ArrayLists,
+        far: Sequence[tuple[CapturedArray, CapturedArray, LeafDifference]],
     ) -> list[LeafDifference]:
         """The findings, without results that are equal but in another order."""
-        rights = [j for _, j, _ in far]
+        rights = [right for _, right, _ in far]
         findings = []
-        for i, _, finding in far:
-            partner = next((k for k in rights if self._is_equal(samples, (i, k), forms)), None)
+        for left, _, finding in far:
+            partner = next((x for x in rights if self._is_equal(sides, left, x)), None)
             if partner is None:
                 findings.append(finding)
             else:
                 rights.remove(partner)
         return findings
 
-    def _is_equal(self, samples: SamplePair, places: Places, forms: FormLists) -> bool:
+    def _is_equal(self, sides: ArrayLists, before: CapturedArray, after: CapturedArray) -> bool:
         """Whether two results are equal, wherever they stand."""
-        left, right = forms[0][places[0]], forms[1][places[1]]
+        left, right = before.form, after.form
         if left.role is not ArrayRole.RESULT or right.role is not ArrayRole.RESULT:
             return False
         kinds = (left.collective, left.dtype), (right.collective, right.dtype)
         if kinds[0] != kinds[1] or math.prod(left.shape) != math.prod(right.shape):
             return False
-        results = self._results(samples, places, forms)
+        results = _read_results(sides, before, after)
         return results is not None and difference(*results, self.pair.devices) is None
 
-    def _compare_keys_and_indices(self, samples: SamplePair, forms: FormLists) -> None:
+    def _compare_keys_and_indices(self, sides: ArrayLists) -> None:
         """Compare keys and indices: they show why numbers differ, not whether."""
-        before, after = (s.inside.digests if s.inside else () for s in samples)
-        for i, j in key_and_index_checks.pair_keys_and_indices(*forms):
-            if before[i] in after and after[j] in before:  # in another order
+        digests = [{array.digest for array in side} for side in sides]
+        for i, j in key_and_index_checks.pair_keys_and_indices(*forms_of(sides)):
+            before, after = sides[0][i], sides[1][j]
+            if before.digest in digests[1] and after.digest in digests[0]:  # in another order
                 continue
-            arrays = self.pair.arrays(samples, _INSIDE, (i, j), (forms[0][i], forms[1][j]))
-            cause = key_and_index_checks.cause(forms[0][i], *arrays) if arrays else ""
+            arrays = self.pair.values(before, after)
+            cause = key_and_index_checks.cause(before.form, *arrays) if arrays else ""
             if cause:
                 self.pair.clues.keys_and_indices[cause] = None
 
 
-def _is_output(sample: Sample, place: int, form: ArrayForm) -> bool:
+def _read_results(
+    sides: ArrayLists, before: CapturedArray, after: CapturedArray
+) -> tuple[CollectiveResult, CollectiveResult] | None:
+    """The results of two collectives, with the factors of their uses, if they were kept."""
+    left, right = read_result(before, sides[0]), read_result(after, sides[1])
+    return None if left is None or right is None else (left, right)
+
+
+def _is_summed_before(result: CollectiveResult, side: Sequence[CapturedArray]) -> bool:
+    """Whether a result is the sum of another one, which the backward pass has summed."""
+    for array in side:
+        if array.form.backward and array.form.role is ArrayRole.RESULT:
+            other = read_result(array, side)
+            if other is not None and is_sum_of(result.array, other.array):
+                return True
+    return False
+
+
+def _is_output(sample: Sample, array: CapturedArray) -> bool:
     """Whether a result matters as an output only, which is compared as such."""
-    if not matters(form):
+    if not matters(array.form):
         return True
-    digest = sample.inside.digests[place] if sample.inside else ""
     outputs = sample.outputs.digests if sample.outputs else ()
-    return is_only_returned(form) and any(same_digest(digest, output) for output in outputs)
+    return is_only_returned(array.form) and any(same_digest(array.digest, x) for x in outputs)
 
 
-def _backward_change(forms: FormLists) -> int:
+def _backward_change(sides: ArrayLists) -> int:
     """How many collectives more than before the backward pass has."""
-    before, after = (sum(f.backward and f.role is ArrayRole.RESULT for f in side) for side in forms)
+    before, after = (
+        sum(form.backward and form.role is ArrayRole.RESULT for form in forms)
+        for forms in forms_of(sides)
+    )
     return after - before
 
 

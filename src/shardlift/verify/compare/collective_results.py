@@ -11,6 +11,7 @@ from shardlift.capture.layouts import Array
 from shardlift.capture.schema import DEAD_USE, RESULT_USE, ArrayForm, ArrayRole, ResultUse
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import is_float, wide
+from shardlift.verify.compare.captured_run import CapturedArray
 from shardlift.verify.compare.leaf_comparison import nearly
 
 ArrayPair = tuple[Array, Array]
@@ -199,13 +200,22 @@ def _counted(form: ArrayForm) -> set[ResultUse]:
     return {use for use in form.uses if use.kind != DEAD_USE}
 
 
-def factors_of(forms: Sequence[ArrayForm], number: int) -> int | None:
-    """Where the computed factors of the uses of a result are; None if there are none."""
-    result = forms[number]
-    path = f"{result.path.rpartition(',')[0]}, {ArrayRole.FACTORS}"
-    places = (
-        k
-        for k, form in enumerate(forms)
-        if form.role is ArrayRole.FACTORS and (form.path, form.about) == (path, result.about)
+def factors_of(side: Sequence[CapturedArray], result: CapturedArray) -> CapturedArray | None:
+    """The computed factors of the uses of a result; None if there are none."""
+    path = f"{result.form.path.rpartition(',')[0]}, {ArrayRole.FACTORS}"
+    arrays = (
+        array
+        for array in side
+        if array.form.role is ArrayRole.FACTORS
+        and (array.form.path, array.form.about) == (path, result.form.about)
     )
-    return next(places, None)
+    return next(arrays, None)
+
+
+def read_result(array: CapturedArray, side: Sequence[CapturedArray]) -> CollectiveResult | None:
+    """The result of a collective, if its values and the factors of its uses were kept."""
+    computed = factors_of(side, array)
+    values, factors = array.values(), computed.values() if computed else None
+    if values is None or (computed is not None and factors is None):
+        return None
+    return CollectiveResult(array.form, values, factors)

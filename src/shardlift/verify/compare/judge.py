@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from shardlift.capture.schema import Capture, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs
@@ -21,6 +20,7 @@ from shardlift.verify.compare.verdicts import (
     SiteVerdict,
     Verdict,
     place_of,
+    with_gap,
 )
 
 
@@ -43,7 +43,7 @@ def judge(
         for i, j in pairs
     ]
     for number in out_of_order(left, right, pairs):
-        verdicts[number] = _with_gap(verdicts[number], Gap(GapKind.ORDER))
+        verdicts[number] = with_gap(verdicts[number], Gap(GapKind.ORDER))
     paired = {i for i, _ in pairs}, {j for _, j in pairs}
     for k, site in enumerate(left):
         if k not in paired[0] and (
@@ -79,12 +79,6 @@ def _order(sites: Sequence[tuple[SiteFacts, int]]) -> list[int]:
         if not sample.threaded
     )
     return [number for _, number in calls] if calls and calls[0][0] else []
-
-
-def _with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:
-    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
-    verdict = Verdict.PARTLY_COMPARED if equal else site.verdict
-    return replace(site, verdict=verdict, gaps=(*site.gaps, gap))
 
 
 def differing_inputs(before: CapturedRun, after: CapturedRun) -> Iterator[CallKey]:

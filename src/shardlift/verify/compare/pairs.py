@@ -10,6 +10,7 @@ from typing import Any
 from shardlift.capture.layouts import same_arrays
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs, names_of, pair_sites
+from shardlift.verify.compare.captured_run import CapturedArray
 from shardlift.verify.compare.collective_results import is_used, matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting
 
@@ -92,20 +93,22 @@ def _first_outputs(site: SiteFacts) -> tuple[ArrayForm, ...] | None:
 
 def pair_by_line(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
     """Pairs of arrays inside of calls: by source line, and by order within a line."""
-    return _pair_by(_numbered(before), _numbered(after), lambda form: (form.path, form.about))
+    left, right = dict(enumerate(before)), dict(enumerate(after))
+    return _pair_by(left, right, lambda form: (form.path, form.about))
 
 
 def pair_collectives(
-    before: Sequence[ArrayForm],
-    after: Sequence[ArrayForm],
-    digests: tuple[Sequence[str], Sequence[str]],
+    before: Sequence[CapturedArray], after: Sequence[CapturedArray]
 ) -> tuple[Pairs, list[int], list[int]]:
     """Pairs of results of collectives, and the results of each side that have no partner.
 
     Equal arrays are paired first, then arrays of the same line, then arrays of the same kind and
     size: an axis may have another name, and a line may be formatted differently.
     """
-    left, right = _numbered(before, digests[0]), _numbered(after, digests[1])
+    left, right = (
+        {k: x for k, x in enumerate(side) if x.form.role is ArrayRole.RESULT and is_used(x.form)}
+        for side in (before, after)
+    )
     pairs: Pairs = []
     for key in _COLLECTIVE_KEYS:
         new = _pair_by(left, right, key)
@@ -114,14 +117,6 @@ def pair_collectives(
             for k in used:
                 del side[k]
     return sorted(pairs), sorted(left), sorted(right)
-
-
-def _numbered(forms: Sequence[ArrayForm], digests: Sequence[str] = ()) -> dict[int, Any]:
-    """The forms with their numbers; with digests, the used results of collectives with these."""
-    if not digests:
-        return dict(enumerate(forms))
-    pairs = enumerate(zip(forms, digests, strict=True))
-    return {k: pair for k, pair in pairs if pair[0].role is ArrayRole.RESULT and is_used(pair[0])}
 
 
 def _pair_by(left: Mapping[int, Any], right: Mapping[int, Any], key: Callable[[Any], Any]) -> Pairs:
@@ -142,13 +137,13 @@ def _kind(form: ArrayForm) -> tuple[str, tuple[int, ...]]:
     return form.collective, tuple(n for n in form.shape if n != 1)
 
 
-_COLLECTIVE_KEYS: tuple[Callable[[tuple[ArrayForm, str]], Any], ...] = (
-    lambda item: (_kind(item[0]), item[0].dtype, item[1], item[0].uses),
-    lambda item: (_kind(item[0]), item[0].dtype, item[1], item[0].uses[:1]),
-    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[1]),
-    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, item[0].path, item[0].about),
-    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype, matters(item[0])),
-    lambda item: (_kind(item[0]), item[0].backward, item[0].dtype),
-    lambda item: _kind(item[0]),
-    lambda item: (item[0].collective, math.prod(item[0].shape)),
+_COLLECTIVE_KEYS: tuple[Callable[[CapturedArray], Any], ...] = (
+    lambda x: (_kind(x.form), x.form.dtype, x.digest, x.form.uses),
+    lambda x: (_kind(x.form), x.form.dtype, x.digest, x.form.uses[:1]),
+    lambda x: (_kind(x.form), x.form.backward, x.form.dtype, x.digest),
+    lambda x: (_kind(x.form), x.form.backward, x.form.dtype, x.form.path, x.form.about),
+    lambda x: (_kind(x.form), x.form.backward, x.form.dtype, matters(x.form)),
+    lambda x: (_kind(x.form), x.form.backward, x.form.dtype),
+    lambda x: _kind(x.form),
+    lambda x: (x.form.collective, math.prod(x.form.shape)),
 )

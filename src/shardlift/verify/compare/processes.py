@@ -15,6 +15,7 @@ from shardlift.verify.compare.verdicts import (
     SitePlace,
     SiteVerdict,
     Verdict,
+    with_gap,
 )
 
 WORST = [*Verdict]
@@ -50,19 +51,12 @@ def merge_verdicts(
             by_site.setdefault((key, same[key]), []).append((process, site))
             same[key] += 1
     merged = [_merge(parts, len(verdicts)) for parts in by_site.values()]
-    missing = [k for k in range(count) if k not in verdicts]
-    return [_without_processes(site, missing, count) for site in merged] if missing else merged
-
-
-def _without_processes(site: SiteVerdict, missing: Sequence[int], count: int) -> SiteVerdict:
-    """The verdict of a site, some of whose processes were not recorded on both sides."""
-    listed = ", ".join(map(str, missing[:MOST_NAMED])) + " and others" * (len(missing) > MOST_NAMED)
-    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
-    return replace(
-        site,
-        verdict=Verdict.PARTLY_COMPARED if equal else site.verdict,
-        gaps=(*site.gaps, Gap(GapKind.PROCESS_MISSING, f"{listed} of {count}")),
-    )
+    missing = [str(k) for k in range(count) if k not in verdicts]
+    if not missing:
+        return merged
+    listed = ", ".join(missing[:MOST_NAMED]) + " and others" * (len(missing) > MOST_NAMED)
+    gap = Gap(GapKind.PROCESS_MISSING, f"{listed} of {count}")
+    return [with_gap(site, gap) for site in merged]
 
 
 def _key(place: SitePlace | None) -> object:

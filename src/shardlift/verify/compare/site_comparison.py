@@ -6,17 +6,17 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from shardlift.capture.layouts import same_arrays, same_digest, together
+from shardlift.capture.layouts import Array, same_arrays, same_digest, together
 from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import Part, Sample, SiteKind, Values
 from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import ROUNDING, within
+from shardlift.verify.compare.captured_run import ArrayLists, CapturedArray, forms_of
 from shardlift.verify.compare.collective_comparison import CollectiveComparison
-from shardlift.verify.compare.collective_results import ArrayPair
 from shardlift.verify.compare.explanation import explain
 from shardlift.verify.compare.leaf_comparison import Maps, identical, is_array, structure
-from shardlift.verify.compare.site_pair import FormPair, Places, SamplePair, SitePair
+from shardlift.verify.compare.site_pair import SitePair
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
@@ -114,7 +114,7 @@ class SiteComparison:
         if not (left.outputs.digests or right.outputs.digests):
             self._compare_without_outputs(left, right)
             return
-        bad = self._compare_outputs(left, right, Part.OUTPUTS, right.outputs)
+        bad = self._compare_outputs(left, right, Part.OUTPUTS)
         self.calls += 1
         self.pair.differing += bad
         self.clues.own |= bad and same_inputs
@@ -127,7 +127,7 @@ class SiteComparison:
             self.collectives.compare((left, right))
         if right.replayed is not None:
             self.clues.replays += 1
-            bad = self._compare_outputs(left, right, Part.REPLAYED, right.replayed)
+            bad = self._compare_outputs(left, right, Part.REPLAYED)
             self.clues.differing_replays += bad
 
     def _same_inputs(self, left: Sample, right: Sample) -> bool:
@@ -167,54 +167,56 @@ class SiteComparison:
 
     def _find_exchanged(self, left: Sample, right: Sample) -> None:
         """Find arguments, and outputs, that have each other's values."""
-        assert left.outputs is not None
-        assert right.outputs is not None
-        if left.inputs is not None and right.inputs is not None:
-            forms = self.pair.forms(0, left.inputs), self.pair.forms(1, right.inputs)
-            # A wrapper may have other names, and a signature another order: both must agree.
-            in_order = [(k, k) for k in range(min(map(len, forms)))]
-            self._name_exchanged((pair_leaves(*forms).pairs, in_order), left.inputs, right.inputs)
-        pairs = self._pair_outputs(left.outputs.forms, right.outputs.forms).pairs
-        self.clues.exchanged.update(self._name_exchanged((pairs,), left.outputs, right.outputs))
+        inputs = self.pair.arrays((left, right), (Part.INPUTS, Part.INPUTS))
+        # A wrapper may have other names, and a signature another order: both must agree.
+        in_order = [(k, k) for k in range(min(map(len, inputs)))]
+        self._name_exchanged((pair_leaves(*forms_of(inputs)).pairs, in_order), inputs)
+        outputs = self.pair.arrays((left, right), (Part.OUTPUTS, Part.OUTPUTS))
+        pairs = self._pair_outputs(left.outputs, right.outputs).pairs
+        self.clues.exchanged.update(self._name_exchanged((pairs,), outputs))
 
-    def _name_exchanged(self, pairings: Sequence[Pairs], before: Values, after: Values) -> set[str]:
+    def _name_exchanged(self, pairings: Sequence[Pairs], arrays: ArrayLists) -> set[str]:
         """Note the leaves that are exchanged whichever way they are paired; returns their paths."""
-        forms, named = self.pair.forms(0, before), set[str]()
-        first, *others = ([*exchanged(p, before.digests, after.digests)] for p in pairings)
+        named = set[str]()
+        before, after = ([array.digest for array in side] for side in arrays)
+        first, *others = ([*exchanged(pairs, before, after)] for pairs in pairings)
         for group in (group for group in first if all(group in other for other in others)):
-            *paths, last = (forms[k].path for k in group)
+            *paths, last = (arrays[0][k].form.path for k in group)
             self.clues.arguments[f"{', '.join(paths)} and {last} have each other's values"] = None
             named |= {*paths, last}
         return named
 
-    def _compare_outputs(self, left: Sample, right: Sample, part: Part, values: Values) -> bool:
-        assert left.outputs is not None
-        forms = self.pair.forms(0, left.outputs), self.pair.forms(1, values)
-        paired = self._pair_outputs(left.outputs.forms, values.forms)
+    def _compare_outputs(self, left: Sample, right: Sample, part: Part) -> bool:
+        before, after = self.pair.arrays((left, right), (Part.OUTPUTS, part))
+        paired = self._pair_outputs(left.outputs, getattr(right, part))
         for i, j in paired.pairs:
-            if forms[0][i].path != forms[1][j].path:
-                renamed = f"{forms[0][i].path} before is compared with {forms[1][j].path} after"
+            names = before[i].form.path, after[j].form.path
+            if names[0] != names[1]:
                 by_order = ", by their order" * ((i, j) in paired.by_order)
-                self.notes[f"outputs have other names: {renamed}{by_order}"] = None
-        alone = [("before", forms[0][k].path) for k in paired.before]
-        alone += [("after", forms[1][k].path) for k in paired.after]
+                renamed = f"{names[0]} before is compared with {names[1]} after{by_order}"
+                self.notes[f"outputs have other names: {renamed}"] = None
+        alone = [("before", before[k].form.path) for k in paired.before]
+        alone += [("after", after[k].form.path) for k in paired.after]
         for which, path in alone:
             self.pair.add(LeafDifference(path, left.call, part, f"this output is only {which}"))
         bad = bool(alone)
         for i, j in paired.pairs:
-            digests = left.outputs.digests[i], values.digests[j]
-            pair_forms = forms[0][i], forms[1][j]
-            finding = self._compare_leaf((left, right), part, (i, j), pair_forms, digests)
+            finding = self._compare_leaf(left, part, before[i], after[j])
+            if finding is not None and finding.distance is not None:
+                finding = self.pair.spread.accept(finding, before, i)
             if finding is not None:
                 self.pair.add(finding)
                 bad = bad or not finding.close
         return bad
 
-    def _pair_outputs(self, before: int, after: int) -> LeafPairs:
+    def _pair_outputs(self, left: Values | None, right: Values | None) -> LeafPairs:
         """Pair the outputs of all calls that have these forms.
 
         Equal are those that always are, then those that once are: a mistake may show late.
         """
+        assert left is not None
+        assert right is not None
+        before, after = left.forms, right.forms
         if (before, after) not in self._output_pairs:
             digests = [
                 (left.outputs.digests, right.outputs.digests)
@@ -234,20 +236,16 @@ class SiteComparison:
         return self._output_pairs[before, after]
 
     def _compare_leaf(
-        self,
-        samples: SamplePair,
-        part: Part,
-        places: Places,
-        forms: FormPair,
-        digests: tuple[str, str],
+        self, sample: Sample, part: Part, before: CapturedArray, after: CapturedArray
     ) -> LeafDifference | None:
         """Compare one leaf; None if it is identical."""
-        path, call = forms[0].path, samples[0].call
-        if not digests[0] and not digests[1]:
-            if is_array(forms[0]):
-                self.gaps[GapKind.NO_BYTES, f"{path} ({forms[0].dtype})"] += 1
+        forms, digests = (before.form, after.form), (before.digest, after.digest)
+        path, call = before.form.path, sample.call
+        if not any(digests):
+            if is_array(before.form):
+                self.gaps[GapKind.NO_BYTES, f"{path} ({before.form.dtype})"] += 1
             else:
-                self.notes[f"{path} ({forms[0].dtype}) was not compared: it is no array"] = None
+                self.notes[f"{path} ({before.form.dtype}) was not compared: it is no array"] = None
             return None
         self.leaves += part == Part.OUTPUTS
         mismatch = structure(*forms, self.maps)
@@ -256,32 +254,27 @@ class SiteComparison:
             return LeafDifference(path, call, part, what, cause=cause, suspicion=suspicion)
         if identical(forms, digests, self.maps):
             return None
-        arrays = self.pair.arrays(samples, (Part.OUTPUTS, part), places, forms)
+        arrays = self.pair.values(before, after)
         if arrays is None:
             what = "differs; the values were not kept (--keep-bytes)"
             return LeafDifference(path, call, part, what)
-        finding = self.pair.measure(path, call, part, arrays, forms)
-        if finding is None:
-            return None
-        if not finding.cause and part == Part.OUTPUTS:
-            finding = replace(finding, cause=self._cause_of_update(finding, arrays, forms))
-        outputs = samples[0].outputs
-        assert outputs is not None, "outputs are compared with outputs"
-        return self.pair.spread.accept(finding, samples[0], places[0], self.pair.forms(0, outputs))
+        finding = self.pair.measure(call, part, arrays, forms)
+        if finding is not None and not finding.cause and part == Part.OUTPUTS:
+            axes = before.form.axis, after.form.axis
+            cause = self._cause_of_update(finding, sample, *together(*arrays, axes))
+            finding = replace(finding, cause=cause)
+        return finding
 
     def _cause_of_update(
-        self, finding: LeafDifference, arrays: ArrayPair, pair_forms: FormPair
+        self, finding: LeafDifference, sample: Sample, left: Array, right: Array, axis: int | None
     ) -> str:
         """The cause if the update of an input is too large or too small; empty if not."""
-        left, right, axis = together(*arrays, (pair_forms[0].axis, pair_forms[1].axis))
-        site, sample = self.sites[0], self.sites[0].samples[finding.call]
-        if sample.inputs is None or finding.close or within(left, right, ROUNDING):
+        if finding.close or within(left, right, ROUNDING):
             return ""
-        forms = site.forms[sample.inputs.forms]
-        fits = [k for k, form in enumerate(forms) if form.shape == left.shape]
-        for k in sorted(fits, key=lambda k: -_common_end(forms[k].path, finding.path))[:3]:
-            run, number = self.pair.runs[0], self.pair.numbers[0]
-            start = run.array(number, sample, Part.INPUTS, k, forms[k])
+        inputs = self.pair.runs[0].arrays_of(self.pair.numbers[0], sample, Part.INPUTS)
+        fits = [array for array in inputs if array.form.shape == left.shape]
+        for array in sorted(fits, key=lambda x: -_common_end(x.form.path, finding.path))[:3]:
+            start = array.values()
             factor = None if start is None else causes.update_factor(start, left, right, axis)
             if factor is not None:
                 return f"the update is {causes.words_for(factor, self.pair.devices)}"
@@ -289,20 +282,19 @@ class SiteComparison:
 
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
         """Explain the first inputs that differ."""
-        if self.clues.inputs or left.inputs is None or right.inputs is None:
+        inputs = self.pair.arrays((left, right), (Part.INPUTS, Part.INPUTS))
+        if self.clues.inputs or not all(inputs):
             return
-        forms = self.pair.forms(0, left.inputs), self.pair.forms(1, right.inputs)
-        for i, j in pair_leaves(*forms).pairs:
-            pair_forms = forms[0][i], forms[1][j]
-            digests = left.inputs.digests[i], right.inputs.digests[j]
-            if structure(*pair_forms, self.maps) or identical(pair_forms, digests, self.maps):
+        for i, j in pair_leaves(*forms_of(inputs)).pairs:
+            before, after = inputs[0][i], inputs[1][j]
+            forms, digests = (before.form, after.form), (before.digest, after.digest)
+            if structure(*forms, self.maps) or identical(forms, digests, self.maps):
                 continue
-            inputs = Part.INPUTS, Part.INPUTS
-            arrays = self.pair.arrays((left, right), inputs, (i, j), pair_forms)
-            self.clues.inputs = f"{pair_forms[0].path}, in call {left.call + 1}"
+            arrays = self.pair.values(before, after)
+            self.clues.inputs = f"{before.form.path}, in call {left.call + 1}"
             if arrays is not None:
-                axes = pair_forms[0].axis, pair_forms[1].axis
-                if cause := causes.likely(*together(*arrays, axes), self.pair.devices).text:
+                aligned = together(*arrays, (before.form.axis, after.form.axis))
+                if cause := causes.likely(*aligned, self.pair.devices).text:
                     self.clues.inputs += f": {cause}"
             return
 

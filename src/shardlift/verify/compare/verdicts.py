@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from shardlift.capture.schema import Part, SiteFacts, SiteKind
@@ -135,6 +135,16 @@ class ProgramVerdict:
     sites: tuple[SiteVerdict, ...]
     tolerance: Tolerance = field(default_factory=Tolerance)
     notes: tuple[str, ...] = ()
+    live: bool = False  # both programs were run now: they have their files at the same time
+
+    @property
+    def shared_file(self) -> str:
+        """The file of all mapped functions, if both programs run the very same ones: no proof."""
+        called = [(site.before, site.after) for site in self.sites if site.calls]
+        places = [{(one.file, one.line) for one in pair if one is not None} for pair in called]
+        if not self.live or not places or any(len(place) > 1 for place in places):
+            return ""
+        return next(iter(places[0]))[0]
 
     def count(self, verdict: Verdict) -> int:
         """The number of sites with this verdict."""
@@ -155,7 +165,8 @@ class ProgramVerdict:
             return 1
         if not any(site.calls for site in self.sites):
             return 2
-        return 1 if self.failed or self.before.children or self.after.children else 0
+        lacking = self.before.children or self.after.children or self.shared_file
+        return 1 if self.failed or lacking else 0
 
 
 WANTING = (Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)  # no difference, and no proof
@@ -166,3 +177,10 @@ def in_one_only(site: SiteVerdict) -> bool:
     """Whether a site is called in one of the programs only."""
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     return (calls[0] > 0) != (calls[1] > 0)
+
+
+def with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:
+    """The verdict, with something more that was not compared."""
+    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
+    verdict = Verdict.PARTLY_COMPARED if equal else site.verdict
+    return replace(site, verdict=verdict, gaps=(*site.gaps, gap))

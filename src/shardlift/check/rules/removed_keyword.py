@@ -1,0 +1,116 @@
+"""A keyword argument that a function of JAX no longer has: the call raises TypeError.
+
+`jnp.clip(x, a_min=0)`, `jnp.reshape(x, newshape=s)`, `pjit(f, in_axis_resources=s)` and others. The
+functions of NumPy with the same names keep theirs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from shardlift.source.file import File
+from shardlift.source.guarded import is_guarded
+from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
+from shardlift.source.removed_names import KEYWORDS
+from shardlift.source.scopes import end, position
+from shardlift.source.values import External, Instance, Known
+
+_CLIP = "jax.numpy.clip"
+
+
+def visit(file: File) -> Iterator[Match]:
+    """Calls of the functions, partials of them, and the method `clip` of arrays."""
+    for call, function in _calls(file):
+        gone, renamed = KEYWORDS[function]
+        if gone <= file.target and not is_guarded(file, call, function):
+            for keyword in call.keywords:
+                if keyword.arg in renamed:
+                    text = _message(function, keyword.arg, renamed[keyword.arg])
+                    edits = _edits(file, call, keyword, renamed[keyword.arg])
+                    yield Match(keyword, text, edits, name=f"{function}({keyword.arg}=)")
+
+
+def _calls(file: File) -> Iterator[tuple[ast.Call, str]]:
+    for function in KEYWORDS:
+        yield from ((call, function) for call in file.calls_of(function))
+    for call in file.calls_of("functools.partial"):
+        function = file.name(call.args[0]) or "" if call.args else ""
+        if function in KEYWORDS:
+            yield call, function
+    for method in file.index.attributes["clip"]:
+        parent = file.index.parents[method]
+        if isinstance(parent, ast.Call) and parent.func is method and _is_of_array(file, parent):
+            yield parent, _CLIP
+
+
+def _is_of_array(file: File, call: ast.Call) -> bool:
+    """Whether `x.clip(a_min=0)` can only be a method: the arrays of NumPy have no such keyword."""
+    base = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    known = any(isinstance(value, (External, Instance, Known)) for value in file.values(base))
+    return not known and not call.args and not any(k.arg == "a" for k in call.keywords)
+
+
+def _message(function: str, old: str, new: str) -> str:
+    release = ".".join(map(str, KEYWORDS[function][0]))
+    instead = f"use {new}" if new.isidentifier() else "pass it by position"
+    return (
+        f"{function} has no keyword {old} since JAX {release}: "
+        f"{'delete it' if new == '-' else instead}"
+    )
+
+
+def _edits(file: File, call: ast.Call, keyword: ast.keyword, new: str) -> tuple[Edit, ...]:
+    if new == "-":
+        return _deletion(file, call, keyword)
+    if not new:
+        is_first = not call.args and keyword is call.keywords[0]
+        return (file.replace(keyword, file.text(keyword.value)),) if is_first else ()
+    if any(other.arg == new for other in call.keywords):
+        return ()
+    line, column = position(keyword)
+    name = file.stretch(line, column, line, column + len(keyword.arg or ""))
+    return (Edit(name, new),)
+
+
+def _deletion(file: File, call: ast.Call, keyword: ast.keyword) -> tuple[Edit, ...]:
+    """Delete an argument with the comma before it."""
+    before = [one for one in (*call.args, *call.keywords) if end(one) <= position(keyword)]
+    if not before or "#" in file.text(call):
+        return ()
+    return (Edit(file.stretch(*max(map(end, before)), *end(keyword)), ""),)
+
+
+RULE = Rule(
+    code="SL115",
+    level=Level.BROKEN,
+    summary="a keyword argument that a function of JAX no longer has",
+    advice="Use the keyword that the message names.",
+    reference=CHANGELOG,
+    names=tuple(KEYWORDS),
+    words=("a_min", "a_max"),
+    pattern=re.compile(
+        rb"\b(?:clip\s*\(\s*a|%s)\s*="
+        % b"|".join(k.encode() for _, names in KEYWORDS.values() for k in names if k != "a")
+    ),
+    bad=(
+        "import jax.numpy as jnp\ny = jnp.clip(x, a_min=0.0, a_max=1.0)  # SL115\n",
+        "import jax.numpy as jnp\ny = jnp.clip(a=x, max=1.0)  # SL115\n",
+        "import jax.numpy as jnp\ny = jnp.reshape(x, newshape=(2, 3))  # SL115\n",
+        "import functools\nimport jax\nr = functools.partial(jax.remat, concrete=True)  # SL115\n",
+        "from jax.experimental.pjit import pjit\nf = pjit(g, in_axis_resources=None)  # SL115\n",
+        "import jax\ny = jax.lax.sort(x).clip(a_min=0)  # SL115\n",
+    ),
+    good=(
+        "import jax.numpy as jnp\ny = jnp.clip(x, min=0.0, max=1.0)\n",
+        "import jax\nimport numpy as np\ny = np.clip(x, a_min=0.0, a_max=1.0)\n",
+        "import jax\ndef f(xp, x):\n    return xp.clip(x, a_min=0.0)\n",
+        "import jax\nclass A:\n    def clip(self, a_min):\n        return a_min\n"
+        "y = A().clip(a_min=0)\n",
+        "import jax.numpy as jnp\ny = jnp.percentile(x, 50, method='nearest')\n",
+        "import jax.numpy as jnp\ny = jnp.clip(x, **{'a_min': 0.0})\n",
+        "import jax\nif jax.__version_info__ < (0, 4):\n    f = jax.remat(f, concrete=True)\n",
+    ),
+    rewritten_as=frozenset({Kind.NAME}),
+)

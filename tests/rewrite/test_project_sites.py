@@ -1,0 +1,61 @@
+"""What the sites of a project become together: one form for all, or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rewrite.test_programs import migrated
+
+ROWS = "x = jnp.ones((jax.local_device_count(), 2))\n"
+KNOWN = "a = jax.pmap(lambda x: x + 1, 'i')\n" + ROWS + "print(a(x))\n"  # can be at the site
+UNKNOWN = "b = jax.pmap(lambda x: x + 1, 'i')\nprint(b(load()))\n"  # needs the helper
+KEPT = "c = jax.pmap(f, 'i', static_broadcasted_argnums=1)\nprint(c(x, 1))\n"
+HEAD = "import jax\nimport jax.numpy as jnp\n\n"
+
+
+def after(*sites: str, **others: str) -> tuple[str, list[str]]:
+    files = {f"{name}.py": text for name, text in others.items()}
+    texts, result = migrated({"main.py": HEAD + "".join(sites), **files})
+    return texts["main.py"], [c.reason for file in result.files for c in file.refused]
+
+
+def test_one_form_for_all_sites_of_a_small_project() -> None:
+    assert "per_row(lambda" in after(KNOWN)[0]
+    both, _ = after(KNOWN, UNKNOWN)
+    assert both.count("spmd_map(lambda") == 2
+    assert "per_row" not in both
+    apart, _ = after(KNOWN, other=HEAD + UNKNOWN)
+    assert "spmd_map(lambda" in apart
+    assert "per_row" not in apart
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_changed"), [((), True), ((KEPT,), False), ((KEPT, KEPT), False)]
+)
+def test_if_few_sites_can_leave_pmap_none_does(kept: tuple[str, ...], is_changed: bool) -> None:
+    text, reasons = after(KNOWN, *kept)
+    assert ("a = jax.pmap(" not in text) is is_changed
+    said = f"only 1 of {len(kept) + 1} sites could leave jax.pmap, so all keep it"
+    assert any(said in reason for reason in reasons) is not is_changed
+    assert "jax.pmap" not in after(KNOWN, UNKNOWN, *kept[:1])[0].replace("c = jax.pmap", "")
+
+
+def test_sites_of_a_file_that_does_not_run_stay() -> None:
+    text, reasons = after("from flax import optim\noptim.Adam()\n", KNOWN, other=HEAD + UNKNOWN * 2)
+    assert "a = jax.pmap(" in text
+    assert any("flax.optim" in reason and "by hand first" in reason for reason in reasons)
+
+
+def test_a_blank_line_between_the_mesh_and_a_decorated_function() -> None:
+    inner = "@jax.pmap\ndef step(x):\n    return x\n\nx = jnp.ones(jax.device_count())\nstep(x)\n"
+    lines = "".join(f"    {line}".rstrip() + "\n" for line in inner.splitlines())
+    text, _ = after(f"def main():\n    n = 1\n{lines}\nmain()\n")
+    assert "\n\n    @jax.jit\n    @jax.shard_map(" in text
+
+
+@pytest.mark.parametrize("axes", ["(0, 0)", "0", "[0]"])
+def test_axes_that_are_the_default_are_left_out(axes: str) -> None:
+    site = f"b = jax.pmap(f, axis_name='i', in_axes={axes}, donate_argnums=0)\nb(load(), load())\n"
+    text, _ = after(site)
+    assert "b = spmd_map(f, axis_name='i', donate_argnums=0)\n" in text
+    assert "in_axes" not in text

@@ -225,7 +225,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
 
 _LEGEND = (
     "executed: what passes as it is / under `shardlift run` / after `fix` / after `migrate`. "
-    "speed: the time of a step after `migrate`, as a multiple of that with pmap."
+    "speed: the time of a step after `migrate`, as a multiple of that with pmap, from one run each."
 )
 
 

@@ -32,6 +32,7 @@ def page(rows: Sequence[Row]) -> str:
         tag("div", *_charts(rows), class_="charts"),
         tag("h2", "The projects"),
         tag("p", search, shown, class_="filter"),
+        tag("p", _prose(_LEGEND), class_="quiet"),
         tag("div", _table(rows), class_="scroll"),
         *(_left(rows, name) for name in ("fix", "migrate")),
         _failures(rows),
@@ -84,7 +85,7 @@ def _changed(rows: Sequence[Row], name: str) -> Iterator[str]:
     if diffs:
         lines = statistics.median(diff["added"] + diff["helper_lines"] for diff in diffs)
         new = sum(new_findings(diff["findings"]) > 0 for diff in diffs)
-        left = sum(sum(diff["left"].values()) for diff in diffs)
+        left = sum(sum(row[name]["left"].values()) for row in rows)
         yield (
             f"`{name}` changes {len(diffs)}, by {lines:.0f} lines in the median, helpers included; "
             f"{count(left, 'place')} left with a reason; new findings of the project's own "
@@ -95,10 +96,13 @@ def _changed(rows: Sequence[Row], name: str) -> Iterator[str]:
 def _started(rows: Sequence[Row]) -> Iterator[str]:
     programs = [(row["project"], one) for row in rows for one in _executed(row)]
     if programs:
-        passed = {key: sum(one[key]["passed"] for _, one in programs) for key, _ in _IMPORTED}
+        passed = {
+            key: len({project for project, one in programs if one[key]["passed"]})
+            for key, _ in _IMPORTED
+        }
         text = ", ".join(f"{passed[key]} {words}" for key, words in _IMPORTED)
         projects = len({project for project, _ in programs})
-        yield f"Own tests that touch pmap, or a program, were run in {projects}. Passed: {text}."
+        yield f"A program, or own tests that touch pmap, ran in {projects}: in {text}."
     verified = [one for _, one in programs if one["verified"]]
     if verified:
         same = sum(_is_identical(one) for one in verified)
@@ -219,6 +223,12 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str | int]], ...] = (
 )
 
 
+_LEGEND = (
+    "executed: what passes as it is / under `shardlift run` / after `fix` / after `migrate`. "
+    "speed: the time of a step after `migrate`, as a multiple of that with pmap, from one run each."
+)
+
+
 def _verdict(program: Row) -> str:
     """What `verify` says, without what it did not look at."""
     return str(program["verified"]).partition(". ")[0].removesuffix(".")
@@ -273,6 +283,7 @@ def _reasons(program: Row) -> dict[str, str]:
     where: dict[str, list[str]] = {}
     for key, words in _IMPORTED:
         failed, error = program[key]["failed"], program[key]["error"]
+        error = re.sub(r" \(/[^)]*\)", "", error)  # where a package is installed
         if failed or error:
             where.setdefault(f"{failed} failed. {error}", []).append(words)
     return {why: ", ".join(words) for why, words in where.items()}

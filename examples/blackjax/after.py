@@ -43,23 +43,6 @@ def inference_loop(rng_key, kernel, initial_state, num_samples):
     return states.position, acceptance
 
 
-mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
-inference_loop_multiple_chains = jax.jit(
-    lambda rng_key, kernel, initial_state, num_samples: jax.shard_map(
-        per_row(
-            lambda rng_key, initial_state: inference_loop(
-                rng_key, kernel, initial_state, num_samples
-            )
-        ),
-        mesh=mesh,
-        in_specs=jax.P("_devices"),
-        out_specs=jax.P("_devices"),
-        check_vma=False,
-    )(rng_key, initial_state),
-    static_argnums=(1, 3),
-)
-
-
 def main():
     warmup_key, init_key, sample_key = jax.random.split(jax.random.PRNGKey(0), 3)
     start = {"loc": jnp.array(1.0), "log_scale": jnp.array(0.0)}
@@ -72,7 +55,17 @@ def main():
     positions = {"loc": 3 + 0.1 * spread, "log_scale": 0.1 * spread}
     states = jax.vmap(hmc.init)(positions)
     keys = jax.random.split(sample_key, n)
-    samples, acceptance = inference_loop_multiple_chains(keys, hmc.step, states, SAMPLES)
+    mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+    chains = jax.jit(
+        jax.shard_map(
+            per_row(lambda key, state: inference_loop(key, hmc.step, state, SAMPLES)),
+            mesh=mesh,
+            in_specs=jax.P("_devices"),
+            out_specs=jax.P("_devices"),
+            check_vma=False,
+        )
+    )
+    samples, acceptance = chains(keys, states)
 
     for name, draws in jax.device_get(samples).items():
         r_hat = blackjax.diagnostics.potential_scale_reduction(draws)

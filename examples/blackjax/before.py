@@ -29,11 +29,6 @@ def inference_loop(rng_key, kernel, initial_state, num_samples):
     return states.position, acceptance
 
 
-inference_loop_multiple_chains = jax.pmap(
-    inference_loop, in_axes=(0, None, 0, None), static_broadcasted_argnums=(1, 3)
-)
-
-
 def main():
     warmup_key, init_key, sample_key = jax.random.split(jax.random.PRNGKey(0), 3)
     start = {"loc": jnp.array(1.0), "log_scale": jnp.array(0.0)}
@@ -46,7 +41,8 @@ def main():
     positions = {"loc": 3 + 0.1 * spread, "log_scale": 0.1 * spread}
     states = jax.vmap(hmc.init)(positions)
     keys = jax.random.split(sample_key, n)
-    samples, acceptance = inference_loop_multiple_chains(keys, hmc.step, states, SAMPLES)
+    chains = jax.pmap(lambda key, state: inference_loop(key, hmc.step, state, SAMPLES))
+    samples, acceptance = chains(keys, states)
 
     for name, draws in jax.device_get(samples).items():
         r_hat = blackjax.diagnostics.potential_scale_reduction(draws)

@@ -229,7 +229,7 @@ def test_the_run_before_gives_the_facts(
     assert (told["runs"], [one["verdict"] for one in told["places"]]) == (1, ["verified"])
     text = (tmp_path / "train.py").read_text()
     assert written in text
-    assert ("lax.pmean" in text) is (goal == "global")
+    assert ("axis_size=1" in text) is (goal == "jit")
     assert "p_step(params, x)" in " ".join(text.split())
     assert sorted(os.listdir(tmp_path)) == ["train.py"]
 

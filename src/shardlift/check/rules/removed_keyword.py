@@ -98,7 +98,7 @@ RULE = Rule(
         "import jax.numpy as jnp\ny = jnp.clip(x, a_min=0.0, a_max=1.0)  # SL115\n",
         "import jax.numpy as jnp\ny = jnp.clip(a=x, max=1.0)  # SL115\n",
         "import jax.numpy as jnp\ny = jnp.reshape(x, newshape=(2, 3))  # SL115\n",
-        "import functools\nimport jax\nr = functools.partial(jax.remat, concrete=True)  # SL115\n",
+        "import functools, jax\nc = functools.partial(jax.numpy.clip, a_min=0.0)  # SL115\n",
         "from jax.experimental.pjit import pjit\nf = pjit(g, in_axis_resources=None)  # SL115\n",
         "import jax\ny = jax.lax.sort(x).clip(a_min=0)  # SL115\n",
     ),

@@ -32,7 +32,8 @@ def test_what_programs_print_stays(tmp_path: Path, numbers: range) -> None:
     found = [one for k in numbers for one in migrate.check(k, tmp_path / "program.py", counts)]
     assert found == [], found[0]
     assert counts["programs"] > 0.7 * len(numbers), counts
-    assert counts["shard_map, rewritten"] == counts["programs"]
+    # The others keep pmap: at most half of their sites could leave it.
+    assert counts["shard_map, rewritten"] >= 0.9 * counts["programs"]
 
 
 def test_a_wrong_migration_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,8 +143,9 @@ def test_programs_have_no_standard_input(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_module(tmp_path: Path) -> None:
-    (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg" / "train.py").write_text(text(WAYS["call"], "jax.pmap", 2))
-    command = [sys.executable, "-m", "shardlift", "verify", "-m pkg.train", "-m pkg.train"]
+    for package in ("pkg", "copy_of_pkg"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "train.py").write_text(text(WAYS["call"], "jax.pmap", 2))
+    command = [sys.executable, "-m", "shardlift", "verify", "-m pkg.train", "-m copy_of_pkg.train"]
     done = children.run(command, cwd=tmp_path, env=children.plain_environment())
     assert done.returncode == 0, done.stdout + done.stderr

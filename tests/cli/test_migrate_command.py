@@ -384,6 +384,14 @@ def test_requirements_are_part_of_the_change(
     assert _run("pkg", "--target-jax", "0.12").stdout == ""
 
 
+def test_what_does_not_run_yet_raises_no_requirement(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax>=0.4\n")
+    (project / "pkg" / "old.py").write_text("from flax import optim\n\nADAM = optim.Adam(0.1)\n")
+    result = _run("pkg")
+    assert "requirements.txt is not edited: the program does not run there yet" in result.stderr
+    assert "+jax" not in result.stdout
+
+
 def test_a_floor_in_pyproject_is_one_to_raise(project: Path) -> None:
     text = '[project]\nname = "p"\ndependencies = [\n    "jax>=0.4",\n]\n'
     (project / "pyproject.toml").write_text(text)

@@ -50,9 +50,7 @@ def raise_requirements(
     lines, files, left, reasons = [], [], [], []
     for path, wanted in by_path.items():
         before = _text_of(path, read)
-        if why := "the program does not run there yet" * bool(migration.missing) or _why_left(
-            path, before
-        ):
+        if why := _why_left(path, before, migration):
             left += wanted
             needs = ", ".join(line.new.removesuffix("\\").strip() for line in wanted)
             reasons.append(f"{path} is not edited: {why}. It needs {needs}.")
@@ -85,8 +83,10 @@ def _to_raise(config: Config, target: Version, migration: Migration) -> Iterator
             yield RaisedLine(pin, pin.with_lower_bound(flax))
 
 
-def _why_left(path: str, text: str) -> str:
+def _why_left(path: str, text: str, migration: Migration) -> str:
     """Why a file of requirements is not edited; empty if it is."""
+    if migration.missing:
+        return "the program does not run there yet"
     if _GENERATED.search(text):
         return "a tool wrote it, which has to do so again"
     if "docker" in path.lower():

@@ -83,12 +83,14 @@ def _replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]
     replaced = dict.fromkeys((*_offsets(starts, edit.span), edit.replacement) for edit in edits)
     outer: list[tuple[int, int, str]] = []
     for start, end, new in sorted(replaced, key=lambda one: one[:2]):
-        around = outer[-1] if outer and outer[-1][0] < start < end <= outer[-1][1] else None
-        kept = re.compile(rf"(?<![\w.]){re.escape(text[start:end])}(?!\w)")
-        if around is not None and kept.search(around[2]):
-            outer[-1] = (*around[:2], kept.sub(new.replace("\\", r"\\"), around[2]))
-        else:
-            outer.append((start, end, new))
+        if outer and outer[-1][0] < start < end <= outer[-1][1]:
+            first, last, around = outer[-1]
+            kept = rf"(?<![\w.]){re.escape(text[start:end])}(?!\w)"
+            inside, count = re.subn(kept, new.replace("\\", r"\\"), around)
+            if count:
+                outer[-1] = first, last, inside
+                continue
+        outer.append((start, end, new))
     return outer
 
 

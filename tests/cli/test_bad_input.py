@@ -222,16 +222,6 @@ def test_a_fault_of_ours_is_told_and_costs_one_file(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "line", ["[z-a]", "[", "***", "\\", "!", "/", "[!]", "a[", "**/[[]", "[&&~~||--]", "\udcff"]
-)
-def test_a_strange_gitignore(folder: Path, line: str) -> None:
-    (folder / ".gitignore").write_bytes(f"{line}\nother.py\n".encode(errors="surrogateescape"))
-    (folder / "other.py").write_text(PMAP)
-    result = run("check")
-    assert "other.py:" not in result.output or line == "***"
-
-
-@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("tool = 3", None),
@@ -302,7 +292,6 @@ COMMANDS = ["::error file=x::y.py", " ::add-mask::y.py", "a ##[error]y.py", "##v
 def test_no_name_is_a_command_in_the_log_of_a_job(folder: Path, name: str) -> None:
     (folder / name).write_text(f"{PMAP}f = jax.pmap(f, in_axes=-1)\n")
     (folder / f"{name}.ipynb").write_text("{")
-    (folder / ".gitignore").write_text("ignored.py")
     outputs = [run("check", "--verbose", "--format", style) for style in ("concise", "full")]
     outputs.append(run("status"))
     lines = [line for result in outputs for line in result.output.splitlines()]

@@ -66,7 +66,6 @@ FAULTS = {
     "is interrupted": Fault(KILL.format("SIGINT"), 130, "1 of 2 failed first"),
     "is killed": Fault(KILL.format("SIGKILL"), 137, "1 of 2 was killed by signal 9"),
     "process 0 is killed": Fault(KILL.format("SIGKILL"), 137, "0 of 2 was killed by signal 9", 0),
-    "is terminated": Fault(KILL.format("SIGTERM"), 143, "1 of 2 was killed by signal 15"),
     "crashes": Fault(KILL.format("SIGSEGV"), 139, "1 of 2 was killed by signal 11"),
     "aborts": Fault("os.abort()", 134, "1 of 2 was killed by signal 6"),
     "has a full disk": Fault(FULL, 2, "run.json.1 could not be written", end=""),

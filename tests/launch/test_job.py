@@ -90,14 +90,9 @@ def test_what_a_process_tells():
     (worker,) = job.workers
     for told in ({"ready": True}, {"stage": "joined"}, {"writing": True}):
         job._told(0, json.dumps({"at": 1.0, **told}))
-    assert (worker.ready, worker.stage, worker.writing, worker.terminated) == (
-        *(True, "joined", True, None),
-    )
-    job._told(0, '{"at": 2.0, "terminated": true}')
-    first = worker.terminated
-    assert first is not None
-    job._told(0, '{"at": 3.0, "terminated": true, "writing": false, "unwritten": true}')
-    assert (worker.terminated, worker.writing, worker.unwritten) == (first, False, True)
+    assert (worker.ready, worker.stage, worker.writing) == (True, "joined", True)
+    job._told(0, '{"at": 3.0, "writing": false, "unwritten": true}')
+    assert (worker.writing, worker.unwritten) == (False, True)
     job._told(0, '{"at": 4.0, "failed": 3, "traceback": "lost", "advice": ["look"]}')
     assert worker.failures == [(4.0, Failure(0, 3, "lost", advice=("look",)))]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import textwrap
@@ -145,33 +144,6 @@ def test_a_process_that_fails_is_named_and_all_parts_are_there(tmp_path: Path):
     whole = read_whole(tmp_path / "run.json")
     assert not whole.missing
     assert whole.sites[0].calls == 6
-
-
-@exhaustive
-def test_sigterm_writes_the_part_while_xla_waits(tmp_path: Path):
-    """As mpirun and Slurm send it before SIGKILL; JAX's handler still notes the preemption."""
-    body = """
-        import shardlift.launch.session
-        shardlift.launch.session._SHARE = 1e9  # after the first one, no part comes by itself
-        for k in range(3): step(x).block_until_ready()
-        open(f"ready.{me}", "w").close()
-        if me:
-            time.sleep(300)
-        step(x).block_until_ready()  # for ever
-    """
-    with job(tmp_path, body, "--record", "run.json") as processes:
-        for k in range(2):
-            wait_for(tmp_path / f"ready.{k}")
-            wait_for(tmp_path / f"run.json.{k}")
-            os.remove(tmp_path / f"run.json.{k}")
-        for process in processes:
-            process.send_signal(signal.SIGTERM)
-        for k in range(2):
-            wait_for(tmp_path / f"run.json.{k}")
-        assert [process.poll() for process in processes] == [None, None]
-        whole = read_whole(tmp_path / "run.json")
-    assert [process.ended for process in whole.processes] == [False, False]
-    assert whole.sites[0].calls >= 6
 
 
 @exhaustive

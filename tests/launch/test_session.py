@@ -7,8 +7,6 @@ import dataclasses
 import json
 import os
 import queue
-import signal
-import sys
 import threading
 from typing import Any
 
@@ -21,7 +19,6 @@ from shardlift.launch import session as launch_session
 from shardlift.launch.member import Member
 from shardlift.launch.session import RunOptions, RunSession
 from shardlift.recording.tape.options import TapeOptions
-from tests import children
 
 
 def test_options_survive_json() -> None:
@@ -98,22 +95,6 @@ def test_a_member_knows_its_place_once_the_program_has_joined(
     assert member.place is None
     jax.distributed.initialize("address")
     assert (member.place, called) == ((1, 2), [member._merge, ("address",)])
-
-
-HEARS = """
-import os, signal
-from shardlift.launch.sigterm import Sigterm
-sigterm = Sigterm()
-sigterm.listen()
-sigterm.take_over()
-os.kill(os.getpid(), signal.SIGTERM)
-print(list(sigterm.received()), sigterm.note_preemption())
-"""
-
-
-def test_sigterm_is_heard_and_does_not_end_the_process() -> None:
-    done = children.run([sys.executable, "-c", HEARS])
-    assert done.stdout == f"[{int(signal.SIGTERM)}] None\n", done.stderr
 
 
 def test_the_record_is_written_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:

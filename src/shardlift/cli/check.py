@@ -56,7 +56,7 @@ _MACHINE = ("json", "github", "sarif")
     "--exclude",
     multiple=True,
     metavar="PATTERN",
-    help="Leave out files and folders, as a .gitignore here would.",
+    help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")

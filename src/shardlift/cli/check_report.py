@@ -90,7 +90,7 @@ class Report:
         ]
         if self.skipped:
             lines.append(
-                f"{len(self.skipped)} left out by .gitignore or exclude, as other people's code or "
+                f"{len(self.skipped)} ignored by git, excluded, as other people's code or "
                 "as no file (--verbose names them)."
             )
         suppressed = sum(file.suppressed for file in self.files)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shardlift.cli.files import IgnoreRules, Passed, find_files, read_bytes, reason
+from shardlift.cli.files import Excluded, Passed, find_files, read_bytes, reason
 from shardlift.cli.stop import stop
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
@@ -38,11 +38,11 @@ class Config:
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
-    exclude: tuple[str, ...] = ()  # patterns as in a .gitignore in the root
+    exclude: tuple[str, ...] = ()  # names, and paths from the root on
 
-    def excluded(self, given: Sequence[str] = ()) -> list[IgnoreRules]:
+    def excluded(self, given: Sequence[str] = ()) -> list[Excluded]:
         """What is left out: by the settings, and by patterns that a command was given."""
-        return [IgnoreRules(self.root, self.exclude), IgnoreRules(Path(), given)]
+        return [Excluded(self.root, self.exclude), Excluded(Path(), given)]
 
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""

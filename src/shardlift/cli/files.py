@@ -7,12 +7,11 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from shardlift.cli.git import index
-from shardlift.cli.ignore import IgnorePattern, decide, parse_patterns
+from shardlift.cli import git
 from shardlift.cli.stop import stop
 
 if TYPE_CHECKING:
@@ -33,10 +32,27 @@ class Passed:
     failed: list[tuple[str, str]] = field(default_factory=list)  # with the reason
 
 
+@dataclass(frozen=True)
+class Excluded:
+    """Patterns of names, such as `build`, and of paths from a folder on, such as `src/old_*`."""
+
+    folder: Path
+    patterns: Sequence[str]
+
+    def covers(self, path: str) -> bool:
+        """Whether one of them matches a file or folder."""
+        relative = PurePath(os.path.relpath(path, self.folder))
+        texts = {True: relative.as_posix(), False: relative.name}
+        return any(
+            fnmatchcase(texts["/" in pattern.rstrip("/")], pattern.strip("/"))
+            for pattern in self.patterns
+        )
+
+
 def find_files(
     paths: tuple[str, ...],
     passed: Passed | None = None,
-    excluded: Sequence[IgnoreRules] = (),
+    excluded: Sequence[Excluded] = (),
 ) -> Iterator[str]:
     """Every .py and .ipynb file under the paths, in order, once.
 
@@ -45,110 +61,47 @@ def find_files(
     passed = passed or Passed()
     seen: set[str] = set()
     for path in paths:
-        for file in _walk(Path(path), passed, excluded) if os.path.isdir(path) else [path]:
+        for file in _walk(path, passed, excluded) if os.path.isdir(path) else [path]:
             key = os.path.normpath(file)
             if key not in seen:
                 seen.add(key)
                 yield key
 
 
-def _walk(root: Path, passed: Passed, excluded: Sequence[IgnoreRules]) -> Iterator[str]:
+def _walk(root: str, passed: Passed, excluded: Sequence[Excluded]) -> Iterator[str]:
+    ignored = set(git.ignored(root))
     # A list of folders instead of recursion: a tree may be deeper than Python's call stack.
-    waiting: list[tuple[str, list[IgnoreRules] | None]]
-    waiting = [(str(root), [IgnoreRules(folder) for folder in _parents_in_repository(root)])]
+    waiting: list[tuple[str, bool]] = [(root, True)]
     while waiting:
-        path, rules = waiting.pop()
-        if rules is None:
+        path, is_folder = waiting.pop()
+        if not is_folder:
             yield path
-        else:
-            waiting += reversed(_inside(path, rules, passed, excluded))
-
-
-def _inside(
-    folder: str,
-    outer: list[IgnoreRules],
-    passed: Passed,
-    excluded: Sequence[IgnoreRules],
-) -> list[tuple[str, list[IgnoreRules] | None]]:
-    """The wanted files and folders of a folder, in order; folders with their ignore rules.
-
-    As in git, a .gitignore does not count for files that are tracked.
-    """
-    has_rules = os.path.isfile(os.path.join(folder, ".gitignore"))
-    rules = [*outer, IgnoreRules(Path(folder))] if has_rules else outer
-    try:
-        with os.scandir(folder) as listed:
-            found = (entry for entry in listed if _may_be_code(entry))
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError as error:
-        passed.failed.append((os.path.normpath(folder), reason(error)))
-        return []
-    wanted: list[tuple[str, list[IgnoreRules] | None]] = []
-    ignored = [entry.name for entry in entries if _is_ignored(rules, entry)]
-    tracked = index(folder, ignored) if ignored else None
-    for entry in entries:
-        is_folder = entry.is_dir(follow_symlinks=False)
-        # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
-        is_file = not is_folder and os.path.isfile(entry.path)
-        is_left_out = entry.name in ignored and entry.name not in (tracked or ())
-        is_left_out |= entry.name in _NEVER or _is_ignored(excluded, entry)
-        if is_left_out or not (is_folder or is_file):
-            passed.skipped.append(os.path.normpath(entry.path))
-        else:
-            wanted.append((entry.path, rules if is_folder else None))
-    return wanted
+            continue
+        if path != root and os.path.exists(os.path.join(path, ".git")):
+            ignored |= git.ignored(path)  # a repository inside of another one
+        try:
+            with os.scandir(path) as listed:
+                entries = sorted(filter(_may_be_code, listed), key=lambda entry: entry.name)
+        except OSError as error:
+            passed.failed.append((os.path.normpath(path), reason(error)))
+            continue
+        wanted = []
+        for entry in entries:
+            inside = entry.is_dir(follow_symlinks=False)
+            # Not files: pipes, devices, and symlinks that dangle, loop or lead to a folder.
+            is_usable = inside or os.path.isfile(entry.path)
+            name = os.path.normpath(entry.path)
+            is_left_out = entry.name in _NEVER or name in ignored
+            if is_left_out or not is_usable or any(one.covers(name) for one in excluded):
+                passed.skipped.append(name)
+            else:
+                wanted.append((entry.path, inside))
+        waiting += reversed(wanted)
 
 
 def _may_be_code(entry: os.DirEntry[str]) -> bool:
     is_folder = entry.is_dir(follow_symlinks=False)
     return entry.name not in _NOT_CODE and (is_folder or entry.name.endswith(SUFFIXES))
-
-
-def _parents_in_repository(root: Path) -> list[Path]:
-    """The folders above, up to the root of the repository, whose .gitignore counts here too."""
-    above: list[Path] = []
-    here = root.resolve()
-    for folder in here.parents if not (here / ".git").exists() else ():
-        above.append(folder)
-        if (folder / ".git").exists():
-            return list(reversed(above))
-    return []
-
-
-def _is_ignored(rules: Sequence[IgnoreRules], entry: os.DirEntry[str]) -> bool:
-    """The innermost .gitignore with a pattern that matches decides."""
-    path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
-    decisions = (rule.decide(path, is_folder) for rule in reversed(rules))
-    return next((decision for decision in decisions if decision is not None), False)
-
-
-class IgnoreRules:
-    """The patterns of the .gitignore of a folder, or other ones relative to that folder."""
-
-    def __init__(self, folder: Path, lines: Sequence[str] | None = None) -> None:
-        """The file is read when it is needed."""
-        self.folder, self.lines = folder.resolve(), lines
-
-    @cached_property
-    def patterns(self) -> list[IgnorePattern]:
-        """In the order in which they are written."""
-        if self.lines is not None:
-            return parse_patterns(self.lines)
-        try:
-            content = read_bytes(str(self.folder / ".gitignore"))
-        except OSError:
-            content = b""
-        return parse_patterns(content.decode(errors="surrogateescape").splitlines())
-
-    def decide(self, path: Path, is_folder: bool) -> bool | None:
-        """Whether these patterns ignore the path; None if none of them matches."""
-        if not self.patterns:
-            return None
-        full = path.parent.resolve() / path.name
-        if not full.is_relative_to(self.folder):
-            return None
-        relative = full.relative_to(self.folder).as_posix()
-        return decide(self.patterns, relative + "/" * is_folder)
 
 
 def read_bytes(path: str) -> bytes:

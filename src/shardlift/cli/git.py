@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _GIT = ["git", "--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false"]
-_GIT += ["-c", f"core.hooksPath={os.devnull}"]
+_GIT += ["-c", f"core.hooksPath={os.devnull}", "-c", f"core.excludesFile={os.devnull}"]
+TIMEOUT = 20  # seconds; a pattern of many wildcards keeps git busy for ever
 # No fetching of missing objects, by any protocol; nothing is asked or written.
 _ENVIRONMENT = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_OPTIONAL_LOCKS": "0"}
 
@@ -31,17 +32,36 @@ def index(folder: str, names: Sequence[str]) -> dict[str, str] | None:
     """
     if not is_repository(folder):
         return {}
-    command = [*_GIT, "-C", folder, "ls-files", "--stage", "-z", "--", *names]
-    environment = {**os.environ, **_ENVIRONMENT}
-    try:
-        done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
+    entries = _list(folder, "--stage", "--", *names)
+    if entries is None:
         return None
     found = {}
-    for entry in os.fsdecode(done.stdout).split("\0")[:-1]:
+    for entry in entries:
         (_, digest, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
         found[path] = digest
     return found
+
+
+def ignored(folder: str) -> frozenset[str]:
+    """The files and folders below a folder that git ignores; none if it cannot say.
+
+    Only what the repository itself says counts, not the settings of a user.
+    """
+    asked = ("--others", "--ignored", "--exclude-standard", "--directory")
+    names = _list(folder, *asked) if is_repository(folder) else None
+    return frozenset(os.path.normpath(os.path.join(folder, name)) for name in names or ())
+
+
+def _list(folder: str, *asked: str) -> list[str] | None:
+    command = [*_GIT, "-C", folder, "ls-files", "-z", *asked]
+    environment = {**os.environ, **_ENVIRONMENT}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, env=environment, timeout=TIMEOUT, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.fsdecode(done.stdout).split("\0")[:-1]
 
 
 def dirty_files(paths: Sequence[str]) -> list[str]:

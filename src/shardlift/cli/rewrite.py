@@ -52,7 +52,7 @@ _OPTIONS = (
         "--exclude",
         multiple=True,
         metavar="PATTERN",
-        help="Leave out files and folders, as a .gitignore here would.",
+        help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
     ),
     click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
     click.option(

@@ -106,6 +106,5 @@ def _join(jax: ModuleType, place: Place, control: Control) -> None:
     _compat.keep_gloo_on_loopback()
     control.tell(stage="joining")
     initialize()
-    control.hear_sigterm()
     control.tell(stage="joined")
     jax.distributed.initialize = initialize

@@ -9,7 +9,6 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-import selectors
 import signal
 import socket
 import sys
@@ -18,8 +17,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
-
-from shardlift.launch.sigterm import Sigterm
 
 __all__ = ["DUMP_SIGNAL", "Control"]
 
@@ -40,13 +37,11 @@ class Control:
         os.set_inheritable(dump, False)
         self._dump = dump
         self._writing = threading.Lock()
-        self._sigterm = Sigterm()
         self.write: Callable[[], bool] = lambda: True  # the record, before this process is ended
 
     def start(self) -> None:
         """Listen from now on; to be called in the main thread."""
         faulthandler.register(DUMP_SIGNAL, file=self._dump, all_threads=True)
-        self._sigterm.listen()
         threading.Thread(target=self._serve, daemon=True, name="shardlift-control").start()
         self.tell(ready=True)
 
@@ -61,29 +56,10 @@ class Control:
         self.tell(writing=True)
         self.tell(writing=False, unwritten=not write())
 
-    def hear_sigterm(self) -> None:
-        """Tell of SIGTERM: by JAX's handler, a process that waits for others would never end."""
-        self._sigterm.take_over(keep_handler=True)
-
     def _serve(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._link, selectors.EVENT_READ, self._end)
-            selector.register(self._sigterm.source, selectors.EVENT_READ, self._pass_on)
-            while True:
-                for key, _ in selector.select():
-                    key.data()
-
-    def _end(self) -> None:
-        """The launcher never writes: it is gone."""
         try:
+            while self._link.recv(1):  # the launcher is about to end this process
+                self.tell_written(self.write)
             self.write()
-        finally:
+        finally:  # the launcher is gone
             os.killpg(os.getpgid(0), signal.SIGKILL)
-
-    def _pass_on(self) -> None:
-        numbers = self._sigterm.received()
-        if signal.SIGTERM in numbers:
-            self.tell(terminated=True)
-            self._sigterm.note_preemption()
-        if signal.SIGTERM in numbers or signal.SIGINT in numbers:  # as the launcher ends a job
-            self.tell_written(self.write)

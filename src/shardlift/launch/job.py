@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import IO
@@ -43,9 +44,6 @@ _TICK = 0.05  # how often the processes are looked at, in seconds
 _SETTLE = 0.3  # how long after the first failure others may tell of an earlier one
 _NOTICED = 0.2  # how long before the launcher, at most, others may notice that a process is gone
 _DUMP = 1.0  # how long processes have to write their stacks, in seconds
-# How long a process has to end by itself after a SIGTERM: a JAX program may save
-# its state at the next step that all processes agree on. Then it is taken to be inside XLA.
-_TERMINATED = 5.0
 _WRITING = 20.0  # how long a process that is to end has to write its record
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 STUCK_STATUS = 79  # after the last one of sysexits.h, before those of signals
@@ -87,7 +85,6 @@ class _Worker:
     gone: float | None = None  # since when, if it is
     writing: bool = False  # is it writing its record?
     unwritten: bool = False  # could it not?
-    terminated: float | None = None  # when it was sent SIGTERM
     dump: list[str] = field(default_factory=list)
     failures: list[tuple[float, Failure]] = field(default_factory=list)
 
@@ -135,8 +132,7 @@ class Job:
 
         Returns:
             Status 0, or the status of the first process that failed: the others are ended then; 2
-            if a record could not be written. SIGINT and SIGTERM end all processes, and so does
-            SIGTERM to one of them.
+            if a record could not be written. SIGINT and SIGTERM end all processes.
         """
         stops: list[int] = []
         before = {s: signal.signal(s, lambda n, _: stops.append(n)) for s in _STOPS}
@@ -194,7 +190,6 @@ class Job:
         """Pass output on until all processes ended, one failed, or a signal came."""
         while not stops and not self._failures() and self._alive():
             self._pump(_TICK)
-            self._fail_if_terminated()
             if self.when_stuck is None or not self._is_stuck():
                 continue
             stuck = self._ask_for_stacks()
@@ -213,15 +208,6 @@ class Job:
             return Outcome(status if status >= 0 else 128 - status, failure)
         unwritten = tuple(k for k, worker in enumerate(self.workers) if worker.unwritten)
         return Outcome(2 if unwritten else 0, unwritten=unwritten)
-
-    def _fail_if_terminated(self) -> None:
-        """A process that is inside XLA does not end by SIGTERM: then the job does."""
-        for process, worker in enumerate(self.workers):
-            if worker.terminated is None or time.monotonic() < worker.terminated + _TERMINATED:
-                continue
-            worker.terminated = None
-            if worker.popen.poll() is None:
-                worker.failures.append((time.time(), Failure(process, -signal.SIGTERM, "")))
 
     def _is_stuck(self) -> bool:
         """Whether the job has just become stuck."""
@@ -260,6 +246,9 @@ class Job:
         """
         told = len(stops)
         for worker in self.workers:
+            if worker.answers():
+                with suppress(OSError):
+                    worker.link.send(b"\0")  # it writes its record
             signal_group(worker.popen, number)
         deadline = time.monotonic() + self.grace
         while self._alive() and len(stops) == told:
@@ -293,7 +282,10 @@ class Job:
         events = self.selector.select(timeout)
         for key, _ in events:
             source, lines = key.data
-            chunk = os.read(key.fd, 65536)
+            try:
+                chunk = os.read(key.fd, 65536)
+            except ConnectionResetError:  # the process ended before it had read what it was told
+                chunk = b""
             self.heard += 1
             lines.feed(chunk)
             if not chunk:
@@ -316,8 +308,6 @@ class Job:
             advice = tuple(said.get("advice", ()))
             failure = Failure(process, said["failed"], said["traceback"], advice=advice)
             worker.failures.append((said["at"], failure))
-        if "terminated" in said and worker.terminated is None:
-            worker.terminated = time.monotonic()
         worker.ready = worker.ready or "ready" in said
         worker.writing = said.get("writing", worker.writing)
         worker.unwritten = said.get("unwritten", worker.unwritten)

@@ -1,6 +1,6 @@
 """One process of a job that Slurm, MPI, Kubernetes or a person started.
 
-Each process writes its part of the record beside FILE: when the program ends, when SIGTERM comes,
+Each process writes its part of the record beside FILE: when the program ends,
 and from time to time before, so that a process that is killed leaves what it had seen. When all
 have ended, process 0 merges the parts and prints the summary of the job.
 """
@@ -10,9 +10,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import signal
 import sys
-import threading
 import time
 from types import ModuleType
 from typing import Any
@@ -22,7 +20,6 @@ from shardlift.capture.files import CaptureError
 from shardlift.capture.parts import find_parts, merge_parts, part_path, read_whole
 from shardlift.launch.scheduler import place_by_scheduler
 from shardlift.launch.session import RunSession
-from shardlift.launch.sigterm import Sigterm
 
 __all__ = ["Member"]
 
@@ -78,23 +75,6 @@ class Member:
             self.session.path = self._part(self.place)
             job_name()
             self.session.joined = True
-            self._hear_sigterm()
-
-    # ---- while the program runs
-
-    def _hear_sigterm(self) -> None:
-        if threading.current_thread() is threading.main_thread():  # signals are heard there only
-            sigterm = Sigterm()
-            sigterm.listen()
-            sigterm.take_over()
-            name = "shardlift-sigterm"
-            threading.Thread(target=self._serve, args=(sigterm,), daemon=True, name=name).start()
-
-    def _serve(self, sigterm: Sigterm) -> None:
-        while not self._ended:
-            if signal.SIGTERM in sigterm.received():
-                self.session.write(quiet=True)
-                sigterm.note_preemption()
 
     # ---- when it ends
 

@@ -8,13 +8,11 @@ import itertools
 import os
 import random
 import shlex
-import signal
 import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from shardlift._import_hook import AfterImport
@@ -111,13 +109,11 @@ class RunSession:
         if options.seed is not None:
             seed_random_numbers(options.seed)
         self._children: Children | None = None
-        if options.record is not None:
-            self._write_when_terminated()
-            if options.tape is not None:
-                self._children = Children(options.record)
-                self._children.watch()
-                for stream in filter(None, (sys.stdout, sys.stderr)):
-                    leave_out_traced_prints(stream)
+        if options.record is not None and options.tape is not None:
+            self._children = Children(options.record)
+            self._children.watch()
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                leave_out_traced_prints(stream)
         self._filter_threads()
 
     def _prepare(self) -> Recorder | None:
@@ -252,24 +248,6 @@ class RunSession:
         if not self.options.patch or (self.error is not None and not self.uses):
             return []
         return [*random, *uses_text(self.uses, jax.__version__, self.program)]
-
-    def _write_when_terminated(self) -> None:
-        """SIGTERM ends the program as ever, but the record is written first."""
-        if threading.current_thread() is not threading.main_thread():
-            return
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-            return
-
-        def terminated(number: int, _: FrameType | None) -> None:
-            # In a thread, with a time-out: what was interrupted may hold a lock.
-            write = functools.partial(self.write, patience=1)
-            writer = threading.Thread(target=write, daemon=True)
-            writer.start()
-            writer.join(5)
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-        signal.signal(signal.SIGTERM, terminated)
 
     def _filter_threads(self) -> None:
         """Errors of threads are shown without our frames too."""

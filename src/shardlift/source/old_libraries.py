@@ -31,24 +31,9 @@ class LibraryRelease:
     tested: str  # date
 
 
-def libraries() -> set[str]:
-    """The libraries of the table."""
-    return {row["library"] for row in _table()["releases"]}
-
-
 def newest_jax() -> str:
     """The newest JAX that was tested."""
     return max(_table()["python"], key=Release)
-
-
-def test_date() -> str:
-    """When the table was made."""
-    return str(_table()["date"])
-
-
-def tested_versions(library: str) -> list[str]:
-    """The releases of a library that were tested with the newest JAX."""
-    return [row.version for row in _tested(library, newest_jax())]
 
 
 def release(library: str, version: str, jax: str) -> LibraryRelease | None:

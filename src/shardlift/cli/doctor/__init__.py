@@ -10,18 +10,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
 
 import click
+from packaging.utils import canonicalize_name
 from rich.text import Text
 
 from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.console import console, progress_console
-from shardlift.cli.doctor.pins import installed_libraries, judge_libraries, listed_libraries
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.stop import OLDEST, stop
+from shardlift.source import old_libraries
 from shardlift.source.model import Version, version
 from shardlift.source.target import NEWEST, oldest_flax
 
@@ -34,23 +34,17 @@ _COLOURS = {"ok": "green", "FAILED": "bold red"}
 
 @click.command(
     short_help="Print versions and devices, and test whether pmap works.",
-    epilog="Example: shardlift doctor, or shardlift doctor requirements.txt",
+    epilog="Example: shardlift doctor",
 )
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
-def doctor(style: str, file: str | None) -> None:
+def doctor(style: str) -> None:
     """Print versions and settings, to paste into a bug report, and test whether pmap works here.
 
     Says which installed libraries break on the newest JAX, which release of each works, and which
-    of them `shardlift run` bridges. With FILE, a requirements or lock file, says only that, of the
-    libraries in it.
-
-    The test takes gradients and sums on the devices that JAX finds, on 8 virtual devices, and in
-    two processes that communicate. Writes no files. Exit status: 0, all fine; 1, a test failed, or
-    a library of FILE breaks; 2, JAX is not installed, or is too old, or FILE cannot be read.
+    of them `shardlift run` bridges. The test takes gradients and sums on the devices that JAX
+    finds, on 8 virtual devices, and in two processes that communicate. Writes no files. Exit
+    status: 0, all fine; 1, a test failed; 2, JAX is not installed, or is too old.
     """
-    if file is not None:
-        _judge_file(file, style)
     installed = {name: _version(name) for name in _PACKAGES}
     python = f"Python {platform.python_version()}, {platform.platform()}"
     out = console(piped=100)
@@ -65,15 +59,13 @@ def doctor(style: str, file: str | None) -> None:
     for name, value in sorted(os.environ.items()):
         if name.startswith(_SETTINGS):
             line("", f"{name}={escape_control(value)}")
-    said = notes(installed, platform.system(), sys.version_info[:2], os.environ)
-    left = [item("note", note) for note in said]
-    libraries = installed_libraries()
-    broken, total = judge_libraries(libraries)
-    left += broken
+    left = [
+        item("note", note)
+        for note in notes(installed, platform.system(), sys.version_info[:2], os.environ)
+    ]
+    left += broken_libraries()
     for entry in left:
         line(entry["code"], entry["message"])
-    if libraries:
-        line("pin" if broken else "ok", total)
     if installed["jax"] is None:
         stop('JAX is not installed, so pmap cannot be tested: pip install "shardlift[jax]"')
     if (_parse(installed["jax"]) or OLDEST) < OLDEST:
@@ -93,27 +85,8 @@ def doctor(style: str, file: str | None) -> None:
     if style == "json":
         following = [] if failed else ["shardlift run --devices 8 PROGRAM"]
         versions = {"shardlift": __version__, **installed}
-        told = {"versions": versions, "python": python}
-        click.echo(
-            document(
-                "doctor", status, done=done, left=left + failed, next_commands=following, **told
-            )
-        )
-    sys.exit(status)
-
-
-def _judge_file(path: str, style: str) -> NoReturn:
-    try:
-        broken, total = judge_libraries(listed_libraries(path))
-    except (OSError, ValueError) as error:
-        stop(f"{path} cannot be read: {error}")
-    status = int(bool(broken))
-    if style == "json":
-        click.echo(document("doctor", status, left=broken))
-    else:
-        for told in broken:
-            click.echo(f"pin    {told['message']}")
-        click.echo(f"{'pin' if broken else 'ok':<7}{total}")
+        told = {"versions": versions, "python": python, "next_commands": following}
+        click.echo(document("doctor", status, done=done, left=left + failed, **told))
     sys.exit(status)
 
 
@@ -141,6 +114,23 @@ def notes(
     if flax is not None and flax < (wanted := oldest_flax(jax)):
         way_out = f"pip install -U 'flax>={_text(wanted)}'"
         yield f"flax {_text(flax)} fails on JAX {_text(jax)}: {way_out}"
+
+
+def broken_libraries() -> Iterator[Item]:
+    """The installed libraries that do not work with the newest JAX, and which release does."""
+    newest = old_libraries.newest_jax()
+    for distribution in importlib.metadata.distributions():
+        name, number = canonicalize_name(distribution.metadata["Name"] or ""), distribution.version
+        row = old_libraries.release(name, number, newest)
+        if row is None or row.plain:
+            continue
+        working = old_libraries.oldest_working(name, newest)
+        works = working and working.version
+        newer = f"{works} and newer work" if works else "no tested release works"
+        bridge = "bridges it" if row.bridged else "does not help"
+        why = f" ({row.reason})" if row.reason else ""
+        said = f"{name} {number} breaks on JAX {newest}{why}; {newer}; `shardlift run` {bridge}"
+        yield item("pin", said, library=name, version=number, works=works, bridged=row.bridged)
 
 
 def _tests() -> dict[str, tuple[list[str], dict[str, str], str]]:

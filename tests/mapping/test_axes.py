@@ -6,30 +6,28 @@ import functools
 
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 from shardlift.mapping import axes
+from shardlift.mapping.pmap_options import check_options
 
 X = np.ones((8, 2, 3), np.float32)
-
-
-def test_specs_keep_the_tree_of_the_axes():
-    assert axes.specs_of({"a": 2, "b": None}, "i") == {"a": P(None, None, "i"), "b": P()}
-    assert axes.specs_of(None, "i") == P()
 
 
 @pytest.mark.parametrize(
     ("in_axes", "static", "expected"),
     [
-        (0, (1,), 0),
-        ((0, None, 1), (), (0, None, 1)),
-        ((0, None, 1), (1,), (0, 1)),
-        ((0, None, 1), (0, 2), (None,)),
-        ([0, 1], (0,), [0, 1]),  # a list cannot be a prefix of the arguments: left to the check
+        (0, (1,), [0, 0, 0]),
+        ((0, None, {"a": 1}), (), [0, None, 1, 0]),
+        ((0, None, 1), (1,), [0, 1, 0]),
+        ((0, None, 1), (0, 2), [None, 0]),
+        (-1, (0, 1), [2, 0]),
+        (-4, (0, 1), [-4, 0]),  # more than there are: left to the check
     ],
 )
-def test_without_static(in_axes, static, expected):
-    assert axes.without_static(in_axes, static) == expected
+def test_axes_of_leaves(in_axes, static, expected):
+    options = check_options(print, in_axes=in_axes, static_broadcasted_argnums=static)
+    args = options.dynamic((X, X, {"a": X}))
+    assert axes.leaf_axes(options, args, {"b": X}) == expected
 
 
 @pytest.mark.parametrize(

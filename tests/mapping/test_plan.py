@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
-from shardlift.mapping import plan
+from shardlift.mapping import plan, registry
 from shardlift.mapping.meshes import DeviceRows, make_mesh
 from shardlift.mapping.pmap_options import check_options
-from shardlift.mapping.rows import row_counter
 
 X = np.ones((2, 1, 3), np.float32)
 MESH = make_mesh(DeviceRows(tuple(jax.devices()), 8), "i", ())
@@ -48,22 +49,18 @@ def test_a_plan_of_one_process_has_one_program_and_no_bridge():
     assert made.sharding(1).spec == jax.P(None, "i")
 
 
-def test_rows_are_counted_by_the_mapped_leaf_that_is_easiest_to_reach():
-    tree = jax.tree.structure(((({"w": 0},), 0, 0), {}))
-    count = row_counter(tree, [0, None, 1], 8, (1,))
-    assert count(("deep", "static", "whole", np.ones((2, 5)))) == 5
-    assert count(("deep", "static", "whole", 3.0)) is None
-    assert count(()) is None
+def test_rows_are_counted_by_a_leaf_of_the_smallest_argument():
+    def fun(*_):
+        return None
 
-
-def test_rows_of_a_leaf_inside_dicts_lists_and_objects():
-    class Box:
-        def __init__(self, item):
-            self.item = item
-
-    jax.tree_util.register_dataclass(Box, ["item"], [])
-    tree = jax.tree.structure((({"a": [Box(0)]},), {}))
-    count = row_counter(tree, [0], 8, ())
-    assert count(({"a": [Box(np.ones(4))]},)) == 4
-    assert count(({"a": []},)) is None
-    assert row_counter(tree, [None], 8, ())(("anything",)) == 8
+    options = check_options(fun, in_axes=(0, None, 0, 1), static_broadcasted_argnums=1)
+    site = registry.site_of(fun, options)
+    big, small = {"w": X[:, 0], "b": X[:, 0]}, [np.ones((3, 2))]
+    count = site._row_counter(site.take_apart((big, "static", None, small), {}))
+    assert count((big, "static", None, [np.ones((3, 5))])) == 5
+    assert count((big, "static", None, [3.0])) is None
+    assert count((big, "static", None, [])) is None
+    assert count((big,)) is None
+    same = dataclasses.replace(options, in_axes=None, axis_size=8, static=())
+    unmapped = registry.site_of(fun, same)
+    assert unmapped._row_counter(unmapped.take_apart((1.0,), {}))(("anything",)) == 8

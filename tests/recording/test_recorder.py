@@ -27,7 +27,7 @@ from shardlift.capture.schema import (
     SiteFacts,
 )
 from shardlift.facts import Recorder, read
-from shardlift.mapping import observer
+from shardlift.mapping.site import MappedFunction
 from shardlift.recording import inspector
 from shardlift.recording.compilations import here
 from tests import children
@@ -301,9 +301,9 @@ def test_reading_is_as_it_was_afterwards():
     before = (jax.device_get, shardlift.unreplicate, shardlift.arrays.unreplicate)
     with Recorder().observing():
         assert jax.device_get is not before[0]
-        assert observer.current is not None
+        assert MappedFunction.observer is not None
     assert (jax.device_get, shardlift.unreplicate, shardlift.arrays.unreplicate) == before
-    assert observer.current is None
+    assert MappedFunction.observer is None
 
 
 def test_a_program_may_clear_all_listeners():

@@ -12,8 +12,7 @@ from jax.sharding import AbstractMesh, AxisType
 from shardlift import _compat
 from shardlift._replication.control_flow import CALLS, called_jaxpr
 from shardlift._replication.primitives import is_jax_primitive
-from shardlift.mapping.axes import argument_names
-from shardlift.mapping.call import Call, with_static
+from shardlift.mapping.axes import Call, argument_names
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import given_local_devices, in_context_mesh
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
@@ -92,7 +91,7 @@ def _trace_block(
 
     def program(leaves: list[Any]) -> Any:
         args, kwargs = call.tree.unflatten(leaves)
-        args = tuple(with_static(site.options, call.args, args))
+        args = site.options.with_static(call.args, args)
         return map_block(site.get_fun(), site.options, Frame(axes, 1), args, kwargs, mesh)
 
     # A mesh that the caller has set with jax.set_mesh must not be used for tracing.

@@ -15,7 +15,6 @@ import numpy as np
 
 from shardlift import _compat
 from shardlift._replication import collectives, control_flow
-from shardlift._replication.equal_arguments import equal_leaves
 from shardlift._replication.interpreter import (
     Cause,
     Interpreter,
@@ -37,7 +36,7 @@ from shardlift._replication.outcome import Equation, NotProven, Proven, Replicat
 from shardlift._replication.partition import Space, along, members
 from shardlift.arrays.paths import leaf_paths
 from shardlift.mapping.divergence import TIMEOUT_VARIABLE, timeout
-from shardlift.mapping.pmap_options import check_options
+from shardlift.mapping.pmap_options import check_options, positional_names
 from shardlift.mapping.registry import site_behind
 from shardlift.mapping.site import MappedFunction
 
@@ -122,6 +121,49 @@ def _trace(
     if site is not None:
         return trace_site(site, args, kwargs)
     return trace_function(fun, args, kwargs)
+
+
+def equal_leaves(
+    equal: Any,
+    fun: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    static: tuple[int | str, ...] = (),
+) -> list[bool]:
+    """One flag for each leaf of ``(args, kwargs)``, static arguments left out.
+
+    >>> def fun(state, batch): ...
+    >>> equal_leaves("state", fun, ({"w": 1.0, "b": 2.0}, 3.0), {})
+    [True, True, False]
+    """
+    named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
+    if not all(type(name) in (int, str) for name in named):
+        raise TypeError(f"equal takes positions and names of arguments; got {equal!r}.")
+    chosen = {_position(fun, args, kwargs, name) for name in named}
+    flags = []
+    for key, arg in [*enumerate(args), *sorted(kwargs.items())]:
+        if key not in static:
+            flags += [key in chosen] * len(jax.tree.leaves(arg))
+    return flags
+
+
+def _position(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: int | str
+) -> int | str:
+    """The position of an argument, or its name if it is passed by keyword."""
+    if isinstance(name, str):
+        if name in kwargs:
+            return name
+        names = positional_names(fun)
+        if name in names[: len(args)]:
+            return names.index(name)
+        raise ValueError(
+            f"equal names an argument {name!r} that does not exist: the arguments are "
+            f"{', '.join([*names[: len(args)], *kwargs]) or f'{len(args)} positional ones'}."
+        )
+    if not -len(args) <= name < len(args):
+        raise ValueError(f"equal names argument {name}, but there are {len(args)} positional ones.")
+    return name % len(args)
 
 
 def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -> Replication:

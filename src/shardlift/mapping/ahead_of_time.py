@@ -8,7 +8,6 @@ from typing import Any
 import jax
 
 from shardlift.mapping.axes import prefix_leaves, spec_of
-from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.plan import Plan, make_plan
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import MappedFunction
@@ -71,10 +70,8 @@ def use_program(
     def run(plan: Plan) -> tuple[Any, Plan]:
         if plan.bridge is None:
             return use(plan.ahead, args, kwargs), plan
-        dynamic = dynamic_args(site.options, args)
-        global_args, global_kwargs = plan.bridge.abstract(dynamic, kwargs)
-        everything = tuple(with_static(site.options, args, global_args))
-        return use(plan.ahead, everything, global_kwargs), plan
+        global_args, global_kwargs = plan.bridge.abstract(site.options.dynamic(args), kwargs)
+        return use(plan.ahead, site.options.with_static(args, global_args), global_kwargs), plan
 
     return site.with_plan(site.take_apart(args, kwargs), run)
 

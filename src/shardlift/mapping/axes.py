@@ -6,18 +6,28 @@ whole leaf goes to every device.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 
-from shardlift.mapping.pmap_options import flatten_axes
+from shardlift.mapping.pmap_options import PmapOptions, flatten_axes, positional_names
 
 Axis = int | None
-Path = tuple[Any, ...]
+Names = Callable[[], Iterable[str]]  # the names of leaves, for messages only: they take time
+
+
+class Call(NamedTuple):
+    """The arguments of one call, flattened."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    leaves: list[Any]  # of the arguments that are not static
+    tree: Any
+    axes: list[Axis]
+    size: int  # the number of rows: of devices along the pmap's own axis
 
 
 def shape_of(leaf: Any) -> tuple[int, ...]:
@@ -37,38 +47,22 @@ def spec_of(axis: Axis, label: str) -> PartitionSpec:
     return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, label)
 
 
-def specs_of(axes: Any, label: str) -> Any:
-    """The same tree with a spec for every axis; the caller has resolved negative axes."""
-    leaves, tree = flatten_axes(axes)
-    return tree.unflatten([spec_of(axis, label) for axis in leaves])
+def leaf_axes(options: PmapOptions, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Axis]:
+    """One axis for each leaf of the arguments that are not static; of keyword arguments, axis 0.
 
-
-def without_static(in_axes: Any, static: Sequence[int]) -> Any:
-    """``in_axes`` for the arguments that are not static; it may count the static ones."""
-    if not static or not isinstance(in_axes, tuple):
-        return in_axes
-    return tuple(axes for k, axes in enumerate(in_axes) if k not in static)
-
-
-def leaf_axes(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Axis]:
-    """One non-negative axis for each leaf of ``(args, kwargs)``; keyword arguments have axis 0.
-
-    >>> leaf_axes((0, None), (np.ones((8, 2)), {"a": 1.0}), {"b": np.ones(8)})
-    [0, None, 0]
-    >>> leaf_axes(-1, (np.ones((2, 8)),), {})
-    [1]
+    Axes that are counted from the end are counted from the front here.
     """
+    in_axes = options.in_axes
+    if options.static and isinstance(in_axes, tuple):  # it may count the static ones
+        in_axes = tuple(axes for k, axes in enumerate(in_axes) if k not in options.static)
     axes = prefix_leaves(in_axes, args, "in_axes")
     axes += [0] * len(jax.tree.leaves(kwargs))
     if any(axis is not None and axis < 0 for axis in axes):
-        leaves = jax.tree.leaves((args, kwargs))
-        axes = [_from_front(axis, leaf) for axis, leaf in zip(axes, leaves, strict=True)]
+        for k, leaf in enumerate(jax.tree.leaves((args, kwargs))):
+            axis, rank = axes[k], len(shape_of(leaf))
+            if axis is not None and -rank <= axis < 0:
+                axes[k] = axis + rank
     return axes
-
-
-def _from_front(axis: Axis, leaf: Any) -> Axis:
-    rank = len(shape_of(leaf))
-    return axis if axis is None or axis >= 0 or axis + rank < 0 else axis + rank
 
 
 def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Axis]:
@@ -89,6 +83,10 @@ def _prefix_message(prefix: Any, tree: Any, what: str) -> str:
     path, part, full = _first_mismatch(prefix, tree, ())
     where = jax.tree_util.keystr(path)
     inputs = what == "in_axes"
+    different = "types"
+    if type(part) is type(full):
+        sequence = isinstance(part, list | tuple)
+        different = f"lengths of {type(part).__name__}" if sequence else "children"
     # JAX counts in_axes within the pair (positional, keyword): its tests, and people who search
     # for the message, use that path.
     jax_path = f"pmap {what}{'[0]' if inputs else ''}{where}"
@@ -98,7 +96,7 @@ def _prefix_message(prefix: Any, tree: Any, what: str) -> str:
         "passed by keyword is mapped over its leading axis."
     )
     return (
-        f"pytree structure error: different {_difference(part, full)} at key path\n"
+        f"pytree structure error: different {different} at key path\n"
         f"    {jax_path}\n"
         f"{what} does not fit the {other} of the pmapped function: {what}{where} is "
         f"{_describe(part)}, but the {other} there {'are' if inputs else 'is'} "
@@ -107,16 +105,15 @@ def _prefix_message(prefix: Any, tree: Any, what: str) -> str:
     )
 
 
-def _difference(part: Any, full: Any) -> str:
-    if type(part) is not type(full):
-        return "types"
-    return f"lengths of {type(part).__name__}" if isinstance(part, list | tuple) else "children"
-
-
-def _first_mismatch(prefix: Any, tree: Any, path: Path) -> tuple[Path, Any, Any]:
+def _first_mismatch(
+    prefix: Any, tree: Any, path: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], Any, Any]:
     """The first place where ``prefix`` is not a prefix of ``tree``."""
-    below, shape = _children(prefix)
-    below_tree, shape_tree = _children(tree)
+    children: list[Any] = [
+        jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda x, top=node: x is not top)
+        for node in (prefix, tree)
+    ]
+    (below, shape), (below_tree, shape_tree) = children
     if shape != shape_tree:
         return path, prefix, tree
     for (key, part), (_, full) in zip(below, below_tree, strict=True):
@@ -126,10 +123,6 @@ def _first_mismatch(prefix: Any, tree: Any, path: Path) -> tuple[Path, Any, Any]
             except ValueError:
                 return _first_mismatch(part, full, path + key)
     return path, prefix, tree
-
-
-def _children(tree: Any) -> tuple[list[tuple[Path, Any]], Any]:
-    return jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: node is not tree)
 
 
 def _describe(tree: Any) -> str:
@@ -149,14 +142,7 @@ def argument_names(
     >>> argument_names(lambda state, batch: None, ({"w": 1.0}, [2, 3]), {}, [0, 1])
     ["state['w']", 'batch[0]', 'batch[1]']
     """
-    try:
-        names = [
-            p.name
-            for p in inspect.signature(fun).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        names = []
+    names = positional_names(fun)
     roots = [names[n] if n < len(names) else f"args[{n}]" for n in numbers]
     leaf_names: list[str] = []
     for root, arg in [*zip(roots, args, strict=True), *sorted(kwargs.items())]:  # as in a tree
@@ -165,50 +151,31 @@ def argument_names(
     return leaf_names
 
 
-def mapped_size(
-    leaves: Sequence[Any], axes: Sequence[Axis], names: Callable[[], Iterable[str]]
-) -> int | None:
-    """The common size of all mapped axes, ``None`` where nothing is mapped.
-
-    ``names`` returns the leaves' names; it is called only for an error message.
-    """
+def mapped_size(leaves: Sequence[Any], axes: Sequence[Axis], names: Names) -> int | None:
+    """The common size of all mapped axes, ``None`` where nothing is mapped."""
     size: int | None = None
-    for leaf, axis in zip(leaves, axes, strict=True):
+    for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
         if axis is None:
             continue
         shape = shape_of(leaf)
         if not -len(shape) <= axis < len(shape):
-            raise ValueError(_rank_message(leaves, axes, names))
-        if size is None:
-            size = shape[axis]
-        elif size != shape[axis]:
+            raise ValueError(
+                f"pmap was requested to map its argument {list(names())[k]} along axis {axis}, "
+                f"which implies that its rank should be at least {max(axis + 1, -axis)}, but is "
+                f"only {len(shape)} (its shape is {shape}). Give it in_axes=None to send all of it "
+                "to every device, or an axis with one row per device."
+            )
+        if size is not None and size != shape[axis]:
             raise ValueError(_size_message(leaves, axes, names))
+        size = shape[axis]
     return size
 
 
-def _rank_message(
-    leaves: Sequence[Any], axes: Sequence[Axis], names: Callable[[], Iterable[str]]
-) -> str:
-    for leaf, axis, name in zip(leaves, axes, names(), strict=True):
-        shape = shape_of(leaf)
-        if axis is not None and not -len(shape) <= axis < len(shape):
-            needed = axis + 1 if axis >= 0 else -axis
-            return (
-                f"pmap was requested to map its argument {name} along axis {axis}, which implies "
-                f"that its rank should be at least {needed}, but is only {len(shape)} (its shape "
-                f"is {shape}). Give it in_axes=None to send all of it to every device, or an axis "
-                "with one row per device."
-            )
-    raise AssertionError("no argument has too few dimensions")
-
-
-def _size_message(
-    leaves: Sequence[Any], axes: Sequence[Axis], names: Callable[[], Iterable[str]]
-) -> str:
+def _size_message(leaves: Sequence[Any], axes: Sequence[Axis], names: Names) -> str:
     by_size: dict[int, list[str]] = {}
     for leaf, axis, name in zip(leaves, axes, names(), strict=True):
-        if axis is not None:
-            shape = shape_of(leaf)
+        shape = shape_of(leaf)
+        if axis is not None and -len(shape) <= axis < len(shape):
             by_size.setdefault(shape[axis], []).append(f"axis {axis} of {name}, shape {shape}")
     lines = [
         f"  * size {size}: {'; '.join(where[:5])}"

@@ -89,7 +89,7 @@ def _outputs(site: MappedFunction, out_info: Any, label: str) -> Iterator[Explai
     paths = jax.tree_util.tree_flatten_with_path(out_info)[0]
     for (path, info), axis in zip(paths, axes, strict=True):
         where = "output" + jax.tree_util.keystr(path)
-        spec = spec_of(axis if axis is None else max(axis, 0), label)
+        spec = spec_of(axis, label)
         yield ExplainedLeaf(where, type_of(info), spec)
 
 

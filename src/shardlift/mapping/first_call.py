@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from shardlift.arrays.resharding import rewrap
-from shardlift.mapping.call import Call
+from shardlift.mapping.axes import Call
 from shardlift.mapping.plan import Plan
 
 

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from shardlift import _compat
-from shardlift.mapping.axes import Axis, prefix_leaves, spec_of
-from shardlift.mapping.call import Call, with_static
+from shardlift.mapping.axes import Axis, Call, prefix_leaves, spec_of
 from shardlift.mapping.errors import hint_for
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.nesting import Frame, NeedsInner
@@ -63,7 +62,7 @@ def _call_by_vmap(fun: Fun, options: PmapOptions, call: Call, spread: str | None
 
     def row(leaves: list[Any]) -> list[Any]:
         args, kwargs = call.tree.unflatten(leaves)
-        out = fun(*with_static(options, call.args, args), **kwargs)
+        out = fun(*options.with_static(call.args, args), **kwargs)
         structure.append(
             (jax.tree.structure(out), prefix_leaves(options.out_axes, out, "out_axes"))
         )

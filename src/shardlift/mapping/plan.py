@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +21,9 @@ import jax
 from jax import lax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
+from shardlift import _compat
 from shardlift.mapping import divergence
-from shardlift.mapping.axes import (
-    Axis,
-    leaf_axes,
-    prefix_leaves,
-    shape_of,
-    spec_of,
-    specs_of,
-    without_static,
-)
-from shardlift.mapping.call import dynamic_args, with_static
+from shardlift.mapping.axes import Axis, leaf_axes, prefix_leaves, shape_of, spec_of
 from shardlift.mapping.meshes import spans_processes
 from shardlift.mapping.nesting import Frame, InnerAxes, enter_frame
 from shardlift.mapping.pmap_options import PmapOptions, flatten_axes
@@ -109,50 +101,57 @@ def make_plan(
             return map_block(get_fun(), options, frame, args, kwargs, mesh)
 
     def rowwise(*args: Any, **kwargs: Any) -> Any:
-        return map_block(get_fun(), _map_everything(options), frame, args, kwargs, mesh)
+        mapped: dict[str, Any] = {}  # axis 0 in place of None
+        for what, axes in (("in_axes", options.in_axes), ("out_axes", options.out_axes)):
+            leaves, tree = flatten_axes(axes)
+            mapped[what] = tree.unflatten([axis or 0 for axis in leaves])
+        everything = dataclasses.replace(options, **mapped)
+        return map_block(get_fun(), everything, frame, args, kwargs, mesh)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         out = program(*args, **kwargs)  # first: if the body raises, there is nothing to agree on
         divergence.agree(describe(get_fun(), options, mesh, args, kwargs))
         return out
 
-    called = checked if spans else program
-    for function in (program, called, rowwise):
+    for function in (program, checked, rowwise):
         function.__name__ = function.__qualname__ = name
     argnums: Any = {"static_argnums": options.static, "donate_argnums": options.donate}
-    jitted = jax.jit(called, **argnums)
+    jitted = jax.jit(checked if spans else program, **argnums)
     ahead = jax.jit(program, **argnums) if spans else jitted
     if not spans or options.view == "global":
-        return Plan(mesh, label, inner, jitted, ahead, None, jitted, None)
+        called = _refusing_deleted(jitted, options.donate) if mesh.size > 1 else jitted
+        return Plan(mesh, label, inner, jitted, ahead, None, called, None)
     # Not at the top: a job of one process needs neither.
     from shardlift.mapping.processes.bridge import Bridge
     from shardlift.mapping.processes.local_program import LocalProgram
 
     bridge = Bridge(mesh, options)
-    local = LocalProgram(jitted, bridge, options)
+    called = LocalProgram(jitted, bridge, options)
+    if bridge.here.size > 1:
+        called = _refusing_deleted(called, options.donate)
     by_row = jax.jit(rowwise, static_argnums=options.static)
-    return Plan(mesh, label, inner, jitted, ahead, bridge, local, by_row)
+    return Plan(mesh, label, inner, jitted, ahead, bridge, called, by_row)
+
+
+def _refusing_deleted(program: Callable[..., Any], donate: tuple[int, ...]) -> Callable[..., Any]:
+    """The program; where JAX would crash on a deleted input, it raises instead."""
+    if not (_compat.DELETED_INPUT_CRASHES and donate):
+        return program
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        _compat.raise_if_deleted([arg for k, arg in enumerate(args) if k in donate])
+        return program(*args, **kwargs)
+
+    return guarded
 
 
 def _has_other_names(
     options: PmapOptions, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> bool:
     """Whether an argument is on a mesh whose axes have other names."""
-    leaves = jax.tree.leaves((dynamic_args(options, args), kwargs))
+    leaves = jax.tree.leaves((options.dynamic(args), kwargs))
     names = {jax.typeof(leaf).sharding.mesh.axis_names for leaf in leaves}
     return not names <= {(), mesh.axis_names}
-
-
-def _map_everything(options: PmapOptions) -> PmapOptions:
-    """The same options, with axis 0 in place of None: one row per device of every value."""
-
-    def mapped(axes: Any) -> Any:
-        leaves, tree = flatten_axes(axes)
-        return tree.unflatten([0 if axis is None else axis for axis in leaves])
-
-    return dataclasses.replace(
-        options, in_axes=mapped(options.in_axes), out_axes=mapped(options.out_axes)
-    )
 
 
 def describe(
@@ -162,7 +161,7 @@ def describe(
     code = getattr(inspect.unwrap(fun), "__code__", None)
     where = f" (line {code.co_firstlineno})" if code is not None else ""
     name = f"{getattr(fun, '__module__', '')}.{getattr(fun, '__qualname__', type(fun).__name__)}"
-    leaves = jax.tree.leaves((dynamic_args(options, args), kwargs))
+    leaves = jax.tree.leaves((options.dynamic(args), kwargs))
     types = ", ".join(str(jax.typeof(leaf)) for leaf in leaves)
     static = ", ".join(repr(args[k]) for k in options.static)
     devices = ",".join(str(device.id) for device in mesh.devices.flat)
@@ -187,24 +186,24 @@ def map_block(
     ``mesh`` is None in a nested pmap, which uses the mesh of the outer pmap.
     """
     label, size = frame.axes[frame.depth - 1]
-    dynamic = dynamic_args(options, args)
-    axes = leaf_axes(without_static(options.in_axes, options.static), dynamic, kwargs)
+    dynamic = options.dynamic(args)
+    axes = leaf_axes(options, dynamic, kwargs)
     leaves, tree = jax.tree.flatten((dynamic, kwargs))
 
     def block(leaves: list[Any]) -> Any:
         rows = [unstack(leaf, axis, size) for leaf, axis in zip(leaves, axes, strict=True)]
         row_args, row_kwargs = jax.tree.unflatten(tree, rows)
         with enter_frame(frame):
-            out = fun(*with_static(options, args, row_args), **row_kwargs)
+            out = fun(*options.with_static(args, row_args), **row_kwargs)
         return restack(out, options.out_axes)
 
-    # A negative axis is only accepted where it means axis 0: see restack.
-    out_axes = jax.tree.map(lambda axis: max(axis, 0), options.out_axes)
+    out_axes, out_tree = flatten_axes(options.out_axes)
     mapped = jax.shard_map(
         block,
         mesh=mesh,
         in_specs=([spec_of(axis, label) for axis in axes],),
-        out_specs=specs_of(out_axes, label),
+        # A negative axis is only accepted where it means axis 0: see restack.
+        out_specs=out_tree.unflatten([spec_of(axis, label) for axis in out_axes]),
         axis_names={label},
         # With the check on, gradients of unvarying values are summed over the devices, unlike
         # with pmap (docs: gradients). It also refuses axis_index_groups.
@@ -224,31 +223,25 @@ def unstack(leaf: Any, axis: Axis, size: int) -> Any:
 
 def restack(out: Any, out_axes: Any) -> Any:
     """The outputs of one row as a block: with a device axis of size 1."""
-    axes = prefix_leaves(out_axes, out, "out_axes")
-    leaves, tree = jax.tree.flatten(out)
-    if any(axis is not None for axis in axes):
-        _check_out_axes(out, leaves, axes)
-    block = [
-        leaf if axis is None else lax.expand_dims(leaf, [axis])
-        for leaf, axis in zip(leaves, axes, strict=True)
-    ]
+    block, tree = jax.tree.flatten(out)
+    for k, axis in enumerate(prefix_leaves(out_axes, out, "out_axes")):
+        if axis is not None:
+            rank = len(shape_of(block[k]))
+            if not 0 <= axis <= rank and axis != -rank - 1:
+                path = jax.tree_util.tree_flatten_with_path(out)[0][k][0]
+                raise ValueError(_out_axes_message(axis, path, shape_of(block[k])))
+            block[k] = lax.expand_dims(block[k], [axis])
     return jax.tree.unflatten(tree, block)
 
 
-def _check_out_axes(out: Any, leaves: Sequence[Any], axes: Sequence[Axis]) -> None:
-    for k, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
-        rank = len(shape_of(leaf))
-        if axis is None or 0 <= axis <= rank or axis == -rank - 1:
-            continue
-        where = jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(out)[0][k][0])
-        if axis > rank:
-            raise ValueError(
-                f"pmap out_axes: axis {axis} is out of bounds for array of dimension {rank + 1}: "
-                f"output{where} has shape {shape_of(leaf)} on each device, so its device axis "
-                f"can be 0 to {rank}."
-            )
-        raise ValueError(
-            f"pmap out_axes: {axis} is counted from the end, and output{where} has shape "
-            f"{shape_of(leaf)} on each device. Count from the front: "
-            f"out_axes={max(axis + rank + 1, 0)}."
+def _out_axes_message(axis: int, path: Any, shape: tuple[int, ...]) -> str:
+    where, rank = f"output{jax.tree_util.keystr(path)} has shape {shape} on each device", len(shape)
+    if axis > rank:
+        return (
+            f"pmap out_axes: axis {axis} is out of bounds for array of dimension {rank + 1}: "
+            f"{where}, so its device axis can be 0 to {rank}."
         )
+    return (
+        f"pmap out_axes: {axis} is counted from the end, and {where}. Count from the front: "
+        f"out_axes={max(axis + rank + 1, 0)}."
+    )

@@ -38,6 +38,23 @@ class PmapOptions:
         rest = (self.static, self.donate, self.devices, self.backend, self.axis_size)
         return (type(self.axis_name), self.axis_name, trees, rest, self.reshard, self.view)
 
+    def dynamic(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The positional arguments that are not static."""
+        if not self.static:
+            return args
+        if self.static[-1] >= len(args):
+            raise ValueError(
+                f"pmapped function has static_broadcasted_argnums={self.static} but was called "
+                f"with only {len(args)} positional argument{'s' if len(args) != 1 else ''}. All "
+                "static broadcasted arguments must be passed positionally."
+            )
+        return tuple(arg for k, arg in enumerate(args) if k not in self.static)
+
+    def with_static(self, args: tuple[Any, ...], dynamic: Iterable[Any]) -> tuple[Any, ...]:
+        """``args`` with the arguments that are not static replaced by ``dynamic``."""
+        rest = iter(dynamic)
+        return tuple(arg if k in self.static else next(rest) for k, arg in enumerate(args))
+
 
 def flatten_axes(axes: Any) -> tuple[list[int | None], Any]:
     """Flatten an axes tree, where ``None`` means "not mapped" and is a leaf."""
@@ -59,7 +76,10 @@ def check_options(
     view: View = "local",
 ) -> PmapOptions:
     """Validate the arguments of ``pmap``; raises as ``jax.pmap`` does."""
-    _check_callable(fun)
+    if not callable(fun):
+        raise TypeError(f"pmap expected a callable value, got {fun!r}. Expected a callable value.")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"pmap expected a function, got a generator function: {fun}")
     hash(axis_name)
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         if not all(type(leaf) is int for leaf in jax.tree.leaves(axes)):
@@ -77,46 +97,20 @@ def check_options(
             f"pmap arguments {both} are both in static_broadcasted_argnums and in donate_argnums: "
             "a static argument has no buffer to donate."
         )
-    return PmapOptions(
-        axis_name=axis_name,
-        in_axes=in_axes,
-        out_axes=out_axes,
-        static=static,
-        donate=donate,
-        devices=_check_devices(devices),
-        backend=backend,
-        axis_size=None if axis_size is None else _check_axis_size(axis_size),
-        reshard=reshard,
-        view=view,
-    )
-
-
-def _check_callable(fun: Any) -> None:
-    if not callable(fun):
-        raise TypeError(f"pmap expected a callable value, got {fun!r}. Expected a callable value.")
-    if inspect.isgeneratorfunction(fun):
-        raise TypeError(f"pmap expected a function, got a generator function: {fun}")
-
-
-def _check_devices(devices: Iterable[jax.Device] | None) -> tuple[jax.Device, ...] | None:
-    if devices is None:
-        return None
-    devices = tuple(devices)
-    if not devices:
+    given = None if devices is None else tuple(devices)
+    if given == ():
         raise ValueError("'devices' argument to pmap must be non-empty, or None.")
-    if twice := sorted({str(d) for d in devices if devices.count(d) > 1}):
+    if given and (twice := sorted({str(d) for d in given if given.count(d) > 1})):
         raise ValueError(
             f"'devices' argument to pmap names {', '.join(twice)} more than once: one program "
             "runs on each device, so a device can take part only once."
         )
-    return devices
-
-
-def _check_axis_size(axis_size: int) -> int:
-    size = operator.index(axis_size)
-    if size < 1:
+    size = None if axis_size is None else operator.index(axis_size)
+    if size is not None and size < 1:
         raise ValueError(f"pmap axis_size must be at least 1, but got {size}.")
-    return size
+    return PmapOptions(
+        axis_name, in_axes, out_axes, static, donate, given, backend, size, reshard, view
+    )
 
 
 def _argnums(fun: Callable[..., Any], nums: int | Iterable[int]) -> tuple[int, ...]:
@@ -128,14 +122,24 @@ def _argnums(fun: Callable[..., Any], nums: int | Iterable[int]) -> tuple[int, .
 def _nonnegative(fun: Callable[..., Any], num: int) -> int:
     if num >= 0:
         return num
-    try:
-        parameters = inspect.signature(fun).parameters.values()
-    except (TypeError, ValueError):
-        parameters = ()  # type: ignore[assignment]
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    named = positional_names(fun)
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in _parameters(fun))
     if variadic or num + len(named) < 0:
         raise ValueError(
             f"pmap cannot tell which argument of {fun} has number {num}: count from the front."
         )
     return num + len(named)
+
+
+def positional_names(fun: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that can be given by position; none where it is not known."""
+    return [
+        p.name for p in _parameters(fun) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+
+
+def _parameters(fun: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    try:
+        return inspect.signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        return ()

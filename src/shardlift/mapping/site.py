@@ -11,21 +11,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 
 from shardlift import _compat
-from shardlift.mapping import divergence, errors, nesting, observer
+from shardlift.mapping import divergence, errors, nesting
 from shardlift.mapping.argument_placement import Fit, fit_leaves, rename_axes
-from shardlift.mapping.axes import (
-    argument_names,
-    leaf_axes,
-    mapped_size,
-    shape_of,
-    without_static,
-)
-from shardlift.mapping.call import Call, dynamic_args, with_static
+from shardlift.mapping.axes import Call, argument_names, leaf_axes, mapped_size, shape_of
 from shardlift.mapping.first_call import lay_out
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import (
@@ -42,10 +35,9 @@ from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
 from shardlift.mapping.plan import Fun, NotHotError, Plan, make_plan, permit_trace
 from shardlift.mapping.pmap_options import PmapOptions
-from shardlift.mapping.rows import Counter, row_counter
 
 T = TypeVar("T")
-Arguments = tuple[Sequence[Any], dict[str, Any]]
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 MAX_PLANS = 64  # more sizes or devices than this, and a site forgets its programs
 _SETTLE = 2
 MAX_SIGNATURES = 256  # more shapes than this, and it forgets the nested axes of the oldest
@@ -55,18 +47,12 @@ def _no_program(*args: Any) -> Any:  # noqa: ARG001
     raise NotHotError
 
 
-def _by_rows(programs: dict[int, Callable[..., Any]], rows: Counter) -> Callable[..., Any]:
-    def run(*args: Any) -> Any:
-        program = programs.get(rows(args))  # type: ignore[arg-type]
-        if program is None:
-            raise NotHotError
-        return program(*args)
-
-    return run
-
-
 class MappedFunction:
     """A pmapped function: the options of its ``pmap``, and the programs built for it so far."""
+
+    # Code that places arguments tells it: `fitted(site, plan, call, fit, seconds)`. Most calls do
+    # not place any, and never look at it.
+    observer: ClassVar[Any] = None
 
     def __init__(self, get_fun: Callable[[], Fun], name: str, options: PmapOptions) -> None:
         """``get_fun`` returns the function; the site need not keep it alive."""
@@ -75,7 +61,7 @@ class MappedFunction:
         self.options = options
         self.hot: Callable[..., Any] = _no_program  # tried first by a call without keywords
         self._hot_plans: dict[int, Plan] = {}  # by number of rows
-        self._rows: Counter = lambda args: None  # noqa: ARG005
+        self._rows: Callable[[Sequence[Any]], int | None] = len  # counts those of a call
         self._plans: dict[Any, Plan] = {}
         self._used: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
         self._inner: dict[Any, InnerAxes] = {}
@@ -99,7 +85,11 @@ class MappedFunction:
         """Run a call that the hot path could not serve, or raise what is wrong with it."""
         # Another thread may have replaced the hot program meanwhile: then nothing is known.
         known = hot is self.hot and not isinstance(error, NotHotError)
-        tried = self._hot_plan(args) if known and not _compat.tracing() else None
+        tried = None
+        if known and not _compat.tracing():
+            plans = self._hot_plans
+            size = next(iter(plans)) if len(plans) == 1 else self._rows(args)
+            tried = None if size is None else plans.get(size)
         if tried is not None and not in_context_mesh():
             with self._reporting_failures():
                 call = self.take_apart(args, {})
@@ -109,13 +99,6 @@ class MappedFunction:
                     with permit_trace():
                         return self._place_and_run(tried, call, error)
         return self.call(args, {})
-
-    def _hot_plan(self, args: tuple[Any, ...]) -> Plan | None:
-        """The plan whose program the hot path ran for these arguments."""
-        if len(self._hot_plans) == 1:
-            return next(iter(self._hot_plans.values()))
-        rows = self._rows(args)
-        return None if rows is None else self._hot_plans.get(rows)
 
     @contextlib.contextmanager
     def _reporting_failures(self) -> Iterator[None]:
@@ -140,10 +123,10 @@ class MappedFunction:
             self._moves = placed is not None
             args, kwargs = placed or (call.args, call.kwargs)
             with own_context(plan.mesh):
-                return self._run_with_hints(self._safe_program(plan), *args, **kwargs)
+                return self._run_with_hints(plan, args, kwargs)
         try:
             ready = self._lay_out(plan, call)
-            out = self._safe_program(plan)(*ready.args, **ready.kwargs)
+            out = plan.called(*ready.args, **ready.kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
         if ready.leaves is not call.leaves:
@@ -160,16 +143,16 @@ class MappedFunction:
             return call
         leaves = rename_axes(plan, call.leaves, call.axes)
         if leaves is not None:
-            if observer.current is not None:
-                observer.current.fitted(self, plan, call, Fit(leaves, moved=False), 0.0)
+            if self.observer is not None:
+                self.observer.fitted(self, plan, call, Fit(leaves, moved=False), 0.0)
             self._disarm()  # on the hot path, such arguments only show when it has failed
             args, kwargs = self._rebuild(call, leaves)
-            call = call._replace(args=tuple(args), kwargs=kwargs, leaves=leaves)
+            call = call._replace(args=args, kwargs=kwargs, leaves=leaves)
         if plan in self._used:
             return call
         self._used.add(plan)
         args, kwargs = self._rebuild(call, lay_out(plan, call, self.donated(call)))
-        return call._replace(args=tuple(args), kwargs=kwargs)
+        return call._replace(args=args, kwargs=kwargs)
 
     def _arm(self, plan: Plan, call: Call) -> None:
         """Serve calls like this one from the hot path from now on.
@@ -179,12 +162,39 @@ class MappedFunction:
         """
         with self._lock:
             self._hot_plans[call.size] = plan
-            self._rows = row_counter(call.tree, call.axes, call.size, self.options.static)
+            self._rows = rows = self._row_counter(call)
             if len(self._hot_plans) == 1:
-                self.hot = self._safe_program(plan)
-            else:
-                programs = {n: self._safe_program(p) for n, p in self._hot_plans.items()}
-                self.hot = _by_rows(programs, self._rows)
+                self.hot = plan.called
+                return
+            programs: dict[Any, Any] = {n: p.called for n, p in self._hot_plans.items()}
+            self.hot = lambda *args: programs.get(rows(args), _no_program)(*args)
+
+    def _row_counter(self, call: Call) -> Callable[[Sequence[Any]], int | None]:
+        """A function that counts the rows of calls like this one; None: it cannot tell.
+
+        It looks at one mapped leaf, of the argument with the fewest leaves.
+        """
+        size, start, choices = call.size, 0, []  # the counter must not keep the arguments
+        for k, arg in enumerate(call.args):
+            if k not in self.options.static:
+                stop = start + len(jax.tree.leaves(arg))
+                axes = call.axes[start:stop]
+                at = next((n for n, axis in enumerate(axes) if axis is not None), None)
+                if at is not None:
+                    choices.append((len(axes), k, at, axes[at]))
+                start = stop
+        if not choices:
+            return lambda _: size
+        _, number, at, axis = min(choices)
+
+        def rows(args: Sequence[Any]) -> int | None:
+            try:
+                count: int = jax.tree.leaves(args[number])[at].shape[axis]
+            except (AttributeError, LookupError):
+                return None
+            return count
+
+        return rows
 
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
         """Place the arguments and run again, if the program failed because of their placement."""
@@ -194,27 +204,14 @@ class MappedFunction:
             raise error
         self._moves = True
         self._disarm()
-        args, kwargs = placed
-        return self._run_with_hints(self._safe_program(plan), *args, **kwargs)
+        return self._run_with_hints(plan, *placed)
 
-    def _run_with_hints(self, program: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    def _run_with_hints(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            return program(*args, **kwargs)
+            return plan.called(*args, **kwargs)
         except Exception as error:
             errors.add_hint(error)
             raise
-
-    def _safe_program(self, plan: Plan) -> Callable[..., Any]:
-        """The program, with a check for deleted inputs where JAX would crash on them."""
-        program, donate = plan.called, self.options.donate
-        if not (_compat.DELETED_INPUT_CRASHES and donate and plan.home.size > 1):
-            return program
-
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            _compat.raise_if_deleted([arg for k, arg in enumerate(args) if k in donate])
-            return program(*args, **kwargs)
-
-        return guarded
 
     def _place(self, plan: Plan, call: Call) -> Arguments | None:
         """The arguments, placed as the plan needs them; None if they already are."""
@@ -223,8 +220,8 @@ class MappedFunction:
         names = lambda: self.names(call)  # noqa: E731
         start = time.perf_counter()
         fit = fit_leaves(plan, self.name, call.leaves, call.axes, free, policy, names)
-        if observer.current is not None:
-            observer.current.fitted(self, plan, call, fit, time.perf_counter() - start)
+        if self.observer is not None:
+            self.observer.fitted(self, plan, call, fit, time.perf_counter() - start)
         if fit.leaves is None:
             return None
         self._warned = self._warned or (fit.moved and policy == "warn")
@@ -234,7 +231,7 @@ class MappedFunction:
         if leaves is None:
             return call.args, call.kwargs
         args, kwargs = jax.tree.unflatten(call.tree, leaves)
-        return with_static(self.options, call.args, args), kwargs
+        return self.options.with_static(call.args, args), kwargs
 
     def donated(self, call: Call) -> list[bool]:
         """For each leaf of a call, whether it is donated."""
@@ -248,11 +245,10 @@ class MappedFunction:
 
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Flatten and check the arguments of a call."""
-        options = self.options
-        dynamic = dynamic_args(options, args)
+        dynamic = self.options.dynamic(args)
         self._check_hashable(args)
         leaves, tree = jax.tree.flatten((dynamic, kwargs))
-        axes = leaf_axes(without_static(options.in_axes, options.static), dynamic, kwargs)
+        axes = leaf_axes(self.options, dynamic, kwargs)
         partial = Call(args, kwargs, leaves, tree, axes, 0)
         size = mapped_size(leaves, axes, lambda: self.names(partial))
         return partial._replace(size=self._check_size(size, partial))

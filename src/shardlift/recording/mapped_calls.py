@@ -18,7 +18,6 @@ from jax.sharding import Sharding
 from shardlift import _compat
 from shardlift.capture.schema import LeafFacts, Move, MovedBy, Placement, Proof
 from shardlift.mapping.axes import Axis, argument_names, prefix_leaves, shape_of
-from shardlift.mapping.call import with_static
 from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.plan import Plan, permit_trace
 from shardlift.mapping.processes.bridge import Bridge
@@ -73,7 +72,7 @@ class PmapCall(_CallWithRows):
     def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same arguments with other leaves."""
         dynamic, named = jax.tree.unflatten(self.call.tree, leaves)
-        return tuple(with_static(self.site.options, self.call.args, dynamic)), named
+        return self.site.options.with_static(self.call.args, dynamic), named
 
     def structure(self) -> tuple[Any, dict[Any, Any]]:
         """The tree of the arguments that are not static, and those that are."""

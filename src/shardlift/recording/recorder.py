@@ -21,9 +21,9 @@ import jax
 from shardlift import _compat
 from shardlift.capture import files
 from shardlift.capture.schema import Capture, Read, ReadBy, SiteKind
-from shardlift.mapping import nesting, observer
+from shardlift.mapping import nesting
 from shardlift.mapping.argument_placement import Fit
-from shardlift.mapping.call import Call
+from shardlift.mapping.axes import Call
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording import compilations
@@ -103,13 +103,13 @@ class Recorder:
             # every program once more (0.12.0).
             importlib.import_module("jax.extend.core.primitives")
             compilations.listen()
-            observer.current = self
+            MappedFunction.observer = self
 
     def _stop(self) -> None:
         if self._on:
             self._on = False
             compilations.stop_listening()
-            observer.current = None
+            MappedFunction.observer = None
 
     # ---- what is recorded
 
@@ -256,7 +256,7 @@ class Recorder:
     def fitted(
         self, site: MappedFunction, plan: Plan, call: Call, fit: Fit, seconds: float
     ) -> None:
-        """See `mapping.observer`: the pmap moved its arguments itself."""
+        """See `MappedFunction.observer`: the pmap moved its arguments itself."""
         running = here.running
         if running is None:
             return

@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift import _compat
 from shardlift.arrays.resharding import is_key
-from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of, without_static
+from shardlift.mapping.axes import Axis, leaf_axes, shape_of, spec_of
 from shardlift.mapping.pmap_options import PmapOptions
 
 MEMORY = "_shardlift_global"  # the attribute by which a local view remembers its global array
@@ -40,8 +40,7 @@ class Bridge:
     def globals_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The arguments that are not static as global arrays."""
         leaves, tree = jax.tree.flatten((args, kwargs))
-        in_axes = without_static(self._options.in_axes, self._options.static)
-        axes = leaf_axes(in_axes, args, kwargs)
+        axes = leaf_axes(self._options, args, kwargs)
         return jax.tree.unflatten(tree, map(self.to_global, leaves, axes))
 
     def sharding(self, axis: Axis) -> NamedSharding:
@@ -119,18 +118,14 @@ class Bridge:
     def abstract(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Shapes and dtypes of the global arguments; nothing is placed."""
         leaves, tree = jax.tree.flatten((args, kwargs))
-        in_axes = without_static(self._options.in_axes, self._options.static)
-        abstract = []
-        for leaf, axis in zip(leaves, leaf_axes(in_axes, args, kwargs), strict=True):
-            aval = jax.typeof(leaf) if not hasattr(leaf, "shape") else leaf
-            shape = self.global_shape(shape_of(leaf), axis)
-            weak = getattr(jax.typeof(leaf), "weak_type", False) if axis is None else False
-            abstract.append(
-                jax.ShapeDtypeStruct(shape, aval.dtype, weak_type=weak)
-                if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
-                else leaf
-            )
-        return jax.tree.unflatten(tree, abstract)
+        for k, axis in enumerate(leaf_axes(self._options, args, kwargs)):
+            leaf, kind = leaves[k], jax.typeof(leaves[k])
+            if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:
+                dtype = getattr(leaf, "dtype", kind.dtype)
+                weak = axis is None and getattr(kind, "weak_type", False)
+                shape = self.global_shape(shape_of(leaf), axis)
+                leaves[k] = jax.ShapeDtypeStruct(shape, dtype, weak_type=weak)
+        return jax.tree.unflatten(tree, leaves)
 
 
 def _rows_here(mesh: Mesh) -> Mesh:

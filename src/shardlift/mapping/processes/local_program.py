@@ -16,7 +16,6 @@ from jax.sharding import NamedSharding
 from shardlift import _compat
 from shardlift.arrays.resharding import is_key
 from shardlift.mapping.axes import shape_of
-from shardlift.mapping.call import dynamic_args, with_static
 from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.processes.bridge import MEMORY, Bridge
 
@@ -33,7 +32,7 @@ class LocalProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Take and return the rows of this process."""
-        dynamic = dynamic_args(self._options, args)
+        dynamic = self._options.dynamic(args)
         leaves, tree = jax.tree.flatten((dynamic, kwargs))
         key = (tree, *[args[k] for k in self._options.static])
         last = self._last.get(key)
@@ -45,7 +44,7 @@ class LocalProgram:
             self._last[key] = known
             return known.run(placed)
         inputs = self._bridge.globals_of(dynamic, kwargs)
-        out = self._program(*with_static(self._options, args, inputs[0]), **inputs[1])
+        out = self._program(*self._options.with_static(args, inputs[0]), **inputs[1])
         views = self._bridge.locals_of(out)
         if signature not in self._all:
             self._learn(key, signature, args, inputs, views)
@@ -59,7 +58,7 @@ class LocalProgram:
 
         def compile_program() -> Any:
             abstract_args, abstract_kwargs = jax.tree.map(_abstract, inputs)
-            whole = with_static(self._options, args, abstract_args)
+            whole = self._options.with_static(args, abstract_args)
             return self._program.lower(*whole, **abstract_kwargs).compile()
 
         shortcut = find_shortcut(self._bridge, jax.tree.leaves(inputs), views, compile_program)

@@ -15,8 +15,7 @@ import jax.extend.core
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
-from shardlift.mapping.axes import Axis, prefix_leaves
-from shardlift.mapping.call import Call, with_static
+from shardlift.mapping.axes import Axis, Call, prefix_leaves
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.processes.bridge import Bridge
@@ -36,7 +35,7 @@ def call_traced(options: PmapOptions, plan: Plan, call: Call) -> Any:
         for leaf, axis in zip(call.leaves, call.axes, strict=True)
     ]
     args, kwargs = jax.tree.unflatten(call.tree, leaves)
-    out = plan.rowwise(*with_static(options, call.args, args), **kwargs)
+    out = plan.rowwise(*options.with_static(call.args, args), **kwargs)
     out_axes = prefix_leaves(options.out_axes, out, "out_axes")
     out_leaves, tree = jax.tree.flatten(out)
     rows = [

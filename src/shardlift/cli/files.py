@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shardlift.capture.schema import Capture
 
 LARGEST_FILE = 256 * 2**20  # bytes; no program or notebook comes near
+OLD_TEXTS = ".shardlift-migrate"  # the folder of a write that has not ended
 SUFFIXES = (".py", ".ipynb")
 # Vendored code, and copies of the project's own.
 _NEVER = {".venv", "venv", "node_modules", ".tox", ".nox", ".eggs", ".ipynb_checkpoints"}
@@ -100,8 +101,10 @@ def _walk(root: str, passed: Passed, excluded: Sequence[Excluded]) -> Iterator[s
 
 
 def _may_be_code(entry: os.DirEntry[str]) -> bool:
+    if entry.name in _NOT_CODE or entry.name.startswith(OLD_TEXTS):
+        return False
     is_folder = entry.is_dir(follow_symlinks=False)
-    return entry.name not in _NOT_CODE and (is_folder or entry.name.endswith(SUFFIXES))
+    return is_folder or entry.name.endswith(SUFFIXES)
 
 
 def read_bytes(path: str) -> bytes:

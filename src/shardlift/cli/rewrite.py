@@ -112,7 +112,10 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if asked.pr is not None and diff:
         stop("--pr describes what was written: say --write, too")
     paths = asked.paths
-    _recover(paths, diff)
+    if (killed := transaction.killed_before((*paths, "."))) is not None:
+        if not diff:
+            stop(killed)
+        click.echo(escape_control(f"shardlift: {killed}"), err=True)
     opened = open_project(paths, asked.target_jax, asked.exclude)
     config, files, passed = opened.config, opened.files, opened.passed
     settings = replace(opened.settings, many_processes=options.many_processes)
@@ -235,18 +238,6 @@ def _describe(request: PullRequest, path: str) -> None:
         replace_file(path, pull_request.markdown(request).encode("utf-8", "backslashreplace"))
     except OSError as error:
         stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
-
-
-def _recover(paths: tuple[str, ...], diff: bool) -> None:
-    """Put back what an interrupted migration left, if files may be written."""
-    for folder in transaction.interrupted((*paths, ".")):
-        said = f"{folder} is there: a write was interrupted, and the next --write puts it back"
-        try:
-            if not diff:
-                said = transaction.recover(folder)
-        except (transaction.WriteError, OSError) as error:
-            stop(str(error))
-        click.echo(escape_control(f"shardlift migrate: {said}", keep="\n"), err=True)
 
 
 def _summary(migration: Migration, diff: bool, verbose: bool) -> None:

@@ -1,42 +1,31 @@
-"""Several files replaced together: whatever happens, the tree is the old one or the new one.
+"""Several files replaced together: after an error or a signal the tree is the old one again.
 
-1. A new folder at the root of the project gets the old and the new texts of all files, and then a
-   journal that names the files.
-2. Each new text is renamed over its file.
-3. The journal is deleted: the new texts stay. Then the folder is.
-
-As long as there is a journal, everything is put back: at once after an error or a signal, after a
-kill by the next command that writes. A file with neither the old nor the new text was changed by
-somebody else: it stays, and so does the old text, beside it.
+The old texts are kept in a folder at the root of the project, under the paths of their files, until
+all new ones are in place. A command that is killed leaves that folder; nothing is read from it, and
+no other command writes, until a person has put the texts back and deleted it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import itertools
-import json
 import os
+import shlex
 import shutil
 import tokenize
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from shardlift._files import replace_file
 from shardlift.cli import git
-from shardlift.cli.files import read_bytes
+from shardlift.cli.files import OLD_TEXTS, read_bytes
 from shardlift.cli.stop import end_by_exception
-from shardlift.report.numbers import count
 
 Returned = TypeVar("Returned")
-FOLDER = ".shardlift-migrate"
-_JOURNAL = "journal.json"
 _MARKS = (".git", ".hg", "pyproject.toml", "setup.py")
-_ABOUT = (
-    "shardlift migrate was interrupted; the next `shardlift migrate --write` puts the files back"
-)
 
 
 class WriteError(Exception):
@@ -66,112 +55,106 @@ def _folder(path: str) -> str:
     return full if os.path.isdir(full) else os.path.dirname(full)
 
 
+def killed_before(paths: Sequence[str]) -> str | None:
+    """What to do about a command that was killed while it replaced files; None if none was."""
+    for start in map(Path, map(_folder, paths)):
+        for folder in (start, *start.parents):
+            if os.path.lexists(old := folder / OLD_TEXTS):
+                names = [shlex.quote(str(name)) for name in (old, folder)]
+                return (
+                    f"{old} is there: another migrate is at work, or was killed. If it was killed, "
+                    f"the old texts of its files are there: cp -af {names[0]}/. {names[1]} puts "
+                    f"them back. Then delete {old}."
+                )
+    return None
+
+
 def replace_all(replacements: Sequence[Replacement], root: str) -> None:
     """Replace the files, all of them or none; `WriteError` says why none."""
-    with _replaced(replacements, root) as journal:
-        os.unlink(journal)
+    with _replaced(replacements, root) as old:
+        done = f"{old}.{os.getpid()}"
+        os.rename(old, done)  # in one step: there is never only a part of the old texts
+        shutil.rmtree(done, ignore_errors=True)
 
 
 def during(replacements: Sequence[Replacement], root: str, run: Callable[[], Returned]) -> Returned:
     """The result of `run`, which may take its time; the files are replaced for its length only."""
-    with end_by_exception(), _replaced(replacements, root):
+    with _replaced(replacements, root):
         return run()
 
 
 @contextlib.contextmanager
 def _replaced(replacements: Sequence[Replacement], root: str) -> Iterator[str]:
-    """The new texts are in place; afterwards the old ones are again, unless the journal is gone."""
+    """The new texts are in place; afterwards the old ones are, unless their folder is gone."""
     root = os.path.realpath(root)
-    folder = os.path.join(root, FOLDER)
+    old = os.path.join(root, OLD_TEXTS)
     given = _below(root, replacements)
-    with _as_write_error(folder):
-        os.mkdir(folder, 0o700)
-    try:
-        with _as_write_error(folder):
-            journal = _put_in_place(root, folder, given)
-        yield journal
-    finally:
-        edited = _put_back(folder)
+    edited: list[str] = []
+    staged, is_ours = f"{old}.{os.getpid()}", False
+    with end_by_exception():
+        try:
+            with _as_write_error(old):
+                os.mkdir(staged, 0o700)
+                for relative, replacement in given.items():
+                    path, copy = os.path.join(root, relative), os.path.join(staged, relative)
+                    if _read(path) != replacement.before:
+                        raise WriteError(f"{replacement.path} has changed since it was read")
+                    if replacement.before is not None:
+                        os.makedirs(os.path.dirname(copy), exist_ok=True)
+                        shutil.copy2(path, copy)
+                if (killed := killed_before([root])) is not None:
+                    raise WriteError(killed)
+                is_ours = True
+                os.rename(staged, old)
+                for relative, replacement in given.items():
+                    replace_file(os.path.join(root, relative), replacement.after)
+            yield old
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+            if is_ours and os.path.exists(old):
+                edited = _put_back(root, old, given)
     if edited:
-        raise WriteError(_left_alone(edited))
+        listed = "".join(f"\n  {path}" for path in edited)
+        raise WriteError(
+            f"changed by something else meanwhile, and kept (the old text is in .orig):{listed}"
+        )
 
 
 @contextlib.contextmanager
-def _as_write_error(folder: str) -> Iterator[None]:
+def _as_write_error(old: str) -> Iterator[None]:
     try:
         yield
-    except FileExistsError:
-        raise WriteError(f"another migrate has just begun here: {folder}") from None
     except OSError as error:
-        raise WriteError(f"{error.filename or folder} could not be written: {error}") from error
+        raise WriteError(f"{error.filename or old} could not be written: {error}") from error
 
 
 def _below(root: str, replacements: Sequence[Replacement]) -> dict[str, Replacement]:
     """What to write by its real path below the root; of a file and links to it, the file's own."""
-    found = {}
+    given = {}
     for replacement in sorted(replacements, key=lambda one: not os.path.islink(one.path)):
         path, real = replacement.path, os.path.realpath(replacement.path)
-        if not _is_inside(root, real):
+        if real == root or os.path.commonpath([root, real]) != root:
             raise WriteError(f"{path} is {real}, outside of the project {root}; nothing is written")
-        found[os.path.relpath(real, root)] = replacement
-    return found
+        given[os.path.relpath(real, root)] = replacement
+    return given
 
 
-def _put_in_place(root: str, folder: str, given: dict[str, Replacement]) -> str:
-    """Rename the new texts over the files, once the journal names them; returns its path."""
-    names = [os.path.join(folder, str(number)) for number in range(len(given))]
-    for name, (path, replacement) in zip(names, given.items(), strict=True):
-        _stage(os.path.join(root, path), replacement, name)
-    files = [
-        {"path": path, "created": replacement.before is None, "new": _digest(replacement.after)}
-        for path, replacement in given.items()
-    ]
-    document = {"about": _ABOUT, "process": os.getpid(), "files": files}
-    journal = os.path.join(folder, _JOURNAL)
-    _create(f"{journal}.new", json.dumps(document, indent=1).encode())
-    os.replace(f"{journal}.new", journal)
-    for name, path in zip(names, given, strict=True):
-        os.replace(f"{name}.new", os.path.join(root, path))
-    return journal
-
-
-def _stage(path: str, replacement: Replacement, name: str) -> None:
-    if _read(path) != replacement.before:
-        raise WriteError(f"{replacement.path} has changed since it was read; nothing is written")
-    _create(f"{name}.new", replacement.after)
-    if replacement.before is not None:
-        shutil.copymode(path, f"{name}.new")
-        try:
-            os.link(path, f"{name}.old")
-        except OSError:  # a file system without links
-            shutil.copy2(path, f"{name}.old")
-
-
-def _put_back(folder: str) -> list[str]:
-    """Restore the old texts, if there is a journal; returns the files that changed meanwhile."""
+def _put_back(root: str, old: str, given: dict[str, Replacement]) -> list[str]:
+    """Restore the old texts; returns the files that changed meanwhile."""
     edited = []
-    for number, entry in enumerate(_read_journal(folder)[1]):
-        path = os.path.join(os.path.dirname(folder), entry["path"])
-        old = os.path.join(folder, f"{number}.old")
+    for relative, replacement in given.items():
+        path, kept = os.path.join(root, relative), os.path.join(old, relative)
         now = _read(path)
-        if now is not None and _digest(now) == entry["new"]:
-            if entry["created"]:
-                os.unlink(path)
-            else:
-                os.replace(old, path)
-        elif (entry["created"] or os.path.exists(old)) and now != _read(old):
+        if now == replacement.before:
+            continue
+        if now != replacement.after:
             edited.append(path)
-            if not entry["created"]:
-                os.replace(old, free_name(path))
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(folder, _JOURNAL))
-    shutil.rmtree(folder)
+        if replacement.before is not None:
+            os.replace(kept, path if now == replacement.after else free_name(path))
+        elif now == replacement.after:
+            os.unlink(path)
+    shutil.rmtree(old)
     return edited
-
-
-def _left_alone(edited: Sequence[str]) -> str:
-    listed = "".join(f"\n  {path}" for path in edited)
-    return f"changed by something else meanwhile, and kept (the old text is in .orig):{listed}"
 
 
 def free_name(path: str) -> str:
@@ -180,102 +163,11 @@ def free_name(path: str) -> str:
     return next(name for name in names if not os.path.lexists(name))
 
 
-# ---- after a kill
-
-
-def interrupted(paths: Sequence[str]) -> list[str]:
-    """What interrupted migrations left for these paths: in their folders, and in those above."""
-    here = [Path(_folder(path)) for path in paths]
-    above = dict.fromkeys(folder for start in here for folder in (start, *start.parents))
-    return [str(folder / FOLDER) for folder in above if os.path.lexists(folder / FOLDER)]
-
-
-def recover(folder: str) -> str:
-    """Put back what was interrupted; says what was done. Only for commands that write.
-
-    Raises `WriteError` if somebody else may have made the folder, to have files changed: if git
-    tracks it, if another user owns it, or if a path in it leads elsewhere. Also if the migration
-    is still at work, as far as its process id tells.
-    """
-    folder = os.path.join(os.path.realpath(os.path.dirname(folder)), FOLDER)
-    if (why := _distrust(folder)) is not None:
-        raise WriteError(f"{folder} is not from a migrate that was interrupted: {why}. Delete it.")
-    process, entries = _read_journal(folder)
-    if process not in (0, os.getpid()) and _is_alive(process):
-        raise WriteError(
-            f"another migrate is at work here, process {process} ({folder}). If that is something "
-            "else by now, the old files are in that folder: move them back and delete it"
-        )
-    edited = _put_back(folder)
-    said = f"an earlier migrate was interrupted: {count(len(entries), 'file')} put back as before"
-    return f"{said}\n{_left_alone(edited)}" if edited else said
-
-
-def _distrust(folder: str) -> str | None:
-    if os.path.islink(folder) or not os.path.isdir(folder):
-        return "it is not a folder"
-    if hasattr(os, "geteuid") and os.lstat(folder).st_uid != os.geteuid():
-        return "it belongs to another user"
-    known = git.index(os.path.dirname(folder), [FOLDER])
-    if known is None:
-        return "git could not be asked about it"
-    return "git tracks it" if known else None
-
-
-def _read_journal(folder: str) -> tuple[int, list[dict[str, Any]]]:
-    """The process and the files; nothing if there is no journal. `WriteError` if it is damaged."""
-    try:
-        content = _read(os.path.join(folder, _JOURNAL))
-        if content is None:
-            return 0, []
-        document = json.loads(content)
-        process, entries = document["process"], document["files"]
-        if type(process) is not int or not 0 <= process < 2**31:
-            raise ValueError(process)
-        for entry in entries:
-            path = os.path.join(os.path.dirname(folder), entry["path"])
-            is_plain = os.path.realpath(path) == path and _is_inside(os.path.dirname(folder), path)
-            if not is_plain or type(entry["created"]) is not bool or len(entry["new"]) != 64:
-                raise ValueError(path)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise WriteError(
-            f"{folder} is damaged, or names files outside of the project. Delete it."
-        ) from None
-    return process, entries
-
-
-def _is_inside(root: str, path: str) -> bool:
-    return path != root and os.path.commonpath([root, path]) == root
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def _read(path: str) -> bytes | None:
     try:
         return read_bytes(path)
     except FileNotFoundError:
         return None
-
-
-def _create(path: str, content: bytes) -> None:
-    """Write a file that is not there yet, not even as a link."""
-    with open(path, "xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-# ---- what is read and written
 
 
 class Contents:

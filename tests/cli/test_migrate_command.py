@@ -360,7 +360,8 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
         ("docker-requirements/requirements.txt", "jax<0.5\n", "jax<0.5\n"),
         *(
             ("requirements.txt", text, text)
-            for text in ["jax==0.4.1\n" + "".join(f"p{k}==1\n" for k in range(6))]
+            for sign in ("==", "~=")
+            for text in ["jax==0.4.1\n" + "".join(f"p{k}{sign}1.0\n" for k in range(6))]
         ),
         (
             "pyproject.toml",

@@ -33,6 +33,11 @@ from tests.rewrite.steps import migrated, refused, results
         "import jax\nold = not hasattr(jax, 'tree')\nif old:\n    y = jax.tree_map(f, x)\n",
         "import jax\nif jax.__version_info__ >= (0, 6):\n    y = 1\n"
         "else:\n    y = jax.tree_map(f, x)\n",
+        "import jax\nif module_version('jax') >= (0, 6):\n    y = 1\n"
+        "else:\n    y = jax.tree_map(f, x)\n",
+        "import jax\nfrom lib import module_version\ndef f(x):\n"
+        "    if module_version(jax) >= (0, 6):\n        return x\n    return jax.tree_map(g, x)\n",
+        "import jax\nif Version(version('jax')) < Version('0.6'):\n    y = jax.tree_map(f, x)\n",
     ],
 )
 def test_left_alone(text: str) -> None:

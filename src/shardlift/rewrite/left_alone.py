@@ -1,7 +1,7 @@
 """Sites that are left alone because of what is around them, each with the reason.
 
-A test of pmap itself, a copy of another project, and one branch of two whose other branch has the
-same function under `jax.jit` or `jax.vmap`.
+A test of pmap itself, a notebook that explains it, a copy of another project, and one branch of
+two whose other branch has the same function under `jax.jit` or `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
     """Why a site stays as it is, whatever it maps; None if it does not."""
     if (project := _copied_project(file)) is not None:
         return f"it is in a copy of {project}: change it there, and copy it again"
+    if _explains_pmap(file, mention):
+        return "this part of the notebook is about pmap: its text has to change along"
     if _tests_pmap(file, mention):
         return "this test is about pmap, and the code that it tests maps nothing itself"
     if (other := _other_branch(file, mention)) is not None:
@@ -58,6 +60,15 @@ def _is_small_part(file: File, folder: str) -> bool:
     paths: list[str] = memo[_is_small_part]
     inside = [path for path in paths if path.startswith(f"{folder}{os.sep}")]
     return os.path.join(folder, "__init__.py") in inside and 2 * len(inside) < len(paths)
+
+
+def _explains_pmap(file: File, mention: Mention) -> bool:
+    """Whether a notebook is about pmap, by its name or by the heading above a cell."""
+    cells = file.source.cells
+    if cells is None:
+        return False
+    heading = cells.heading(mention.node.lineno)
+    return any(map(_ABOUT_PMAP.search, (PurePath(file.path).stem, heading)))
 
 
 def _tests_pmap(file: File, mention: Mention) -> bool:

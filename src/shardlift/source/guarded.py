@@ -20,7 +20,7 @@ from shardlift.source.scopes import last_name, position
 
 _ABSENT = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"})
 _ANY = frozenset({"Exception", "BaseException", ""})
-_JAX_VERSION = re.compile(r"jax\w*\.(__)?version|jax\w*version", re.I)
+_JAX_VERSION = re.compile(r"jax\w*\.(__)?version|jax\w*version|version\([\"']?jax", re.I)
 _NUMBER = re.compile(r"\d+(\.\d+)*")
 _SIMPLE = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
 _COMPARES: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {

@@ -170,7 +170,9 @@ def test_one_name_changes(line: str) -> None:
     ],
 )
 def test_pmaps_inside_one_another(before: str, after: str) -> None:
-    assert _one(before, "shard_map_per_device") == after
+    text = _after(f"import functools\nimport jax\n{before}\n")
+    assert text.count("def shard_map_per_device(") == 1  # one file needs it
+    assert text.endswith(f"\n\n\n{after}\n")
 
 
 def test_lines_stay_aligned_with_the_first_argument() -> None:

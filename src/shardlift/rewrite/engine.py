@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -15,9 +16,9 @@ from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.changes import Change, Decisions
 from shardlift.rewrite.drafts import finish
-from shardlift.rewrite.explicit_sites import PER_ROW
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helper_modules import helper_modules
+from shardlift.rewrite.helpers import LONG_HELPERS
 from shardlift.rewrite.home import Home, find_homes, no_home
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
@@ -27,7 +28,7 @@ from shardlift.rewrite.passes import (
 )
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.file import File
-from shardlift.source.model import Kind
+from shardlift.source.model import HelperRequest, Kind
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
@@ -126,10 +127,7 @@ class ProjectMigration:
             with _list_files(path, unreadable):
                 drafts[path] = self._draft(stage, path, decisions)
             stage.project.trim()
-        users = [path for path, draft in drafts.items() if draft.helpers]
-        if len(users) == 1 and {one.name for one in drafts[users[0]].helpers} == {PER_ROW}:
-            users = []  # too little for a module of its own
-        homes = find_homes(users, self._layout, self._exists) if users else {}
+        homes = self._homes({path: draft.helpers for path, draft in drafts.items()})
         results: list[FileResult] = []
         for path, draft in drafts.items():
             with _list_files(path, unreadable):
@@ -139,6 +137,20 @@ class ProjectMigration:
         modules = helper_modules(results, self._read, self._exists, self._paths)
         processes = self._processes(shown)
         return Migration(shown, modules, tuple(unreadable), len(self._paths), processes, self._goal)
+
+    def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
+        """Where the files have their helpers: short ones that one file needs are in that file."""
+        users = [path for path, requests in helpers.items() if requests]
+        homes = find_homes(users, self._layout, self._exists) if users else {}
+        needed = Counter((homes[path].path, one.name) for path in users for one in helpers[path])
+        return {
+            path: home
+            for path, home in homes.items()
+            if (home.path is not None and self._exists(home.path))
+            or any(
+                needed[home.path, one.name] > 1 or one.name in LONG_HELPERS for one in helpers[path]
+            )
+        }
 
     def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
         """For how many processes the sites of the program are written: at most one line each."""

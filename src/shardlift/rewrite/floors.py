@@ -1,7 +1,8 @@
 """The oldest JAX that runs what was written.
 
-Found by running the written programs on the last releases of JAX 0.6 to 0.10, and on 0.7.0 and
-0.12.0; of names, by looking for them in every release from 0.2.28 on.
+Found by running the written programs on the last releases of JAX 0.6 to 0.10, on 0.7.0 and
+0.12.0, and what places and reads on 0.4.25, too; of names, by looking for them in every release
+from 0.2.28 on.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written 
 _SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
     **dict.fromkeys(("spmd_map", "per_row", "per_row_of", "shard_map_per_device"), _SITES),
-    **dict.fromkeys(("device_put_sharded", "device_put_replicated"), _SITES),
-    **dict.fromkeys(("replicate", "prefetch_to_device"), _SITES),
-    **dict.fromkeys(("first_row", "unreplicate"), (0, 4, 25)),
+    **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
+    **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
 }
 # The first release that has a successor; all others are as old as what they replace.
 _NAMES: dict[str, Version] = {

@@ -28,6 +28,8 @@ _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 # The helper of which there are two texts, and what is needed of it for the longer one.
 _MAPPING = "spmd_map"
 AXES = "axes"
+# Helpers that are in a module of their own, even if one file needs them.
+LONG_HELPERS = frozenset({_MAPPING})
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")

@@ -22,7 +22,7 @@ from shardlift.source.file import File
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.outputs import may_be_output, may_have_rows
+from shardlift.source.outputs import device_index, may_be_output, may_have_rows
 from shardlift.source.scopes import end, position
 from shardlift.source.sites import scope_name
 from shardlift.source.values import Result
@@ -44,6 +44,8 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         if (whole and _is_first_of_tree(file, call)) or _is_own_helper(file, call):
             yield _use_helper(file, call, file.replace(call.args[0], _HELPER))
     for node in file.index.nodes(ast.Subscript):
+        if goal is Goal.FIX and device_index(file, node) is None:
+            continue  # it may be a tuple: nothing shows that it is slow
         if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
             yield _fetch(file, node) if _is_small(file, node) else _read_row(file, node)
 

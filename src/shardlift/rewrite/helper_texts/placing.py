@@ -16,15 +16,12 @@ def device_put_sharded(
 ) -> Any:
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
-    rows = jax.NamedSharding(mesh, jax.P("devices"))
+    spec = jax.sharding.PartitionSpec("devices")
+    rows = jax.sharding.NamedSharding(mesh, spec)
 
     def put(*xs: Any) -> jax.Array:
-        xs = jax.device_put(xs, tuple(devices))
-        blocks = [jnp.expand_dims(x, 0) for x in xs]
+        blocks = [jax.device_put(x, d)[None] for x, d in zip(xs, devices)]
         shape = (len(devices), *blocks[0].shape[1:])
-        if jax.typeof(blocks[0]).weak_type:  # Python numbers: not float32 yet
-            blocks = jax.device_put(blocks, devices[0])
-            return jax.device_put(jnp.concatenate(blocks), rows)
         return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
     return jax.tree.map(put, *shards)
@@ -33,13 +30,12 @@ def device_put_sharded(
 def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
-    rows = jax.NamedSharding(mesh, jax.P("devices"))
+    spec = jax.sharding.PartitionSpec("devices")
+    rows = jax.sharding.NamedSharding(mesh, spec)
 
     def put(x: Any) -> jax.Array:
-        row = jnp.expand_dims(jax.device_put(x), 0)
+        row = jnp.expand_dims(x, 0)
         shape = (len(devices), *row.shape[1:])
-        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
         return jax.make_array_from_callback(shape, rows, lambda _: row)
 
     return jax.tree.map(put, x)
@@ -57,7 +53,8 @@ def prefetch_to_device(
 ) -> Iterator[Any]:
     """Yield what `iterator` yields, put on the devices `size` items ahead."""
     mesh = jax.sharding.Mesh(devices or jax.local_devices(), ("devices",))
-    sharding = jax.NamedSharding(mesh, jax.P("devices"))
+    spec = jax.sharding.PartitionSpec("devices")
+    sharding = jax.sharding.NamedSharding(mesh, spec)
     queue: collections.deque[Any] = collections.deque()
 
     def own(x: Any) -> Any:  # the iterator may fill the same buffer again

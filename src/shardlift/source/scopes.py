@@ -159,6 +159,8 @@ class Index:
         scope: Scope | None = self.scope_of[name]
         is_outer = False
         while scope is not None:
+            if name.id in scope.outer:
+                scope, is_outer = scope.outer[name.id], True
             # Functions do not see the names of the class around them.
             if name.id in scope.names and not (is_outer and isinstance(scope.node, ast.ClassDef)):
                 break

@@ -194,6 +194,11 @@ def tree(cell: Cell) -> Cell:
     return collapse(cell)
 
 
+def has_elements(cell: Cell) -> bool:
+    """Whether a value is known to be a tuple or a list."""
+    return any(key == EACH or isinstance(key, int) for key in find(cell).parts)
+
+
 def part(cell: Cell, key: Key) -> Cell:
     """An element of a value, by its key or attribute. It inherits what is known of the value."""
     cell = find(cell)

@@ -17,6 +17,7 @@ from shardlift.rewrite.device_axis.cells import (
     collapse,
     escape,
     find,
+    has_elements,
     part,
     unify,
 )
@@ -117,14 +118,10 @@ def _call_unknown(call: PendingCall) -> None:
     add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
 
 
-def _has_elements(cell: Cell) -> bool:
-    return EACH in cell.parts or any(isinstance(key, int) for key in cell.parts)
-
-
 def _pick_element(indexed: Indexed) -> bool:
     """Take an element of a known tuple or list; False for anything else."""
     base = find(indexed.base)
-    if not _has_elements(base):
+    if not has_elements(base):
         return False
     unify(part(base, indexed.index), indexed.result)
     return True
@@ -134,7 +131,7 @@ def _pick(indexed: Indexed) -> None:
     """Take an element or a row, now that all outputs are known."""
     base = find(indexed.base)
     kinds = {made.site.kind(made.path) if made.site is not None else None for made in base.made}
-    if not base.collapsed and (_has_elements(base) or kinds == {OutputKind.TREE}):
+    if not base.collapsed and (has_elements(base) or kinds == {OutputKind.TREE}):
         unify(part(base, indexed.index), indexed.result)
         return
     add_made(indexed.result, Point(CellRole.ELSEWHERE, indexed.at))

@@ -88,7 +88,12 @@ class FollowedProgram:
         self.tracked: list[Cell] = []  # the values whose layout is decided
         self.mapped: list[tuple[GlobalSite, Cell]] = []  # pmapped functions
         self._bindings: dict[ast.AST, Cell] = {}
-        self._shared: dict[File, dict[Scope, frozenset[str]]] = {}
+        # The names that functions bind outside of themselves, at a time that is not known.
+        self.declared: dict[File, set[str]] = {}
+        for file in self.files:
+            listed = [node.names for node in file.index.nodes(ast.Global)]
+            listed += [node.names for node in file.index.nodes(ast.Nonlocal)]
+            self.declared[file] = {name for names in listed for name in names}
 
     # ---- names
 
@@ -108,16 +113,6 @@ class FollowedProgram:
         for node in bound:
             cell = unify(cell, self.bound(file, node))
         return cell
-
-    def shared_names(self, file: File, scope: Scope) -> frozenset[str]:
-        """Names of a scope that inner functions bind as well, at a time that is not known."""
-        if file not in self._shared:
-            outer_names: dict[Scope, set[str]] = {}
-            for inner in file.index.opens.values():
-                for name, owner in inner.outer.items():
-                    outer_names.setdefault(owner, set()).add(name)
-            self._shared[file] = {owner: frozenset(names) for owner, names in outer_names.items()}
-        return self._shared[file].get(scope, frozenset())
 
     def bound(self, file: File, node: ast.AST) -> Cell:
         """The cell of the value that a binding gives to its name; imports are followed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from shardlift.rewrite.device_axis.cells import (
     EACH,
@@ -22,7 +23,7 @@ from shardlift.rewrite.device_axis.followed_program import PendingCall
 from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
 from shardlift.source.libraries import TREE_MAPS
-from shardlift.source.scopes import FUNCTIONS, positional
+from shardlift.source.scopes import FUNCTIONS, is_static, positional
 from shardlift.source.values import Known
 
 # Functions that return their argument, or its elements, with the same layout.
@@ -103,15 +104,6 @@ def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     return cell
 
 
-def _with_fields(v: Visitor, cell: Cell, node: ast.Call) -> Cell:
-    """A state after the keywords of a call have replaced some of its fields."""
-    for keyword in node.keywords:
-        field = cell if keyword.arg is None else part(cell, keyword.arg)
-        unify(field, tree(v.value(keyword.value)))
-        cell = tree(cell)
-    return cell
-
-
 def _same(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if not node.args:
         return None
@@ -128,10 +120,9 @@ def _elements(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     return each(cell) if cell is not None and name == "builtins.next" else cell
 
 
-def _zip(v: Visitor, node: ast.Call, name: str) -> Cell:
+def _zip(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if node.keywords or _has_starred(node):
-        v.lose_children(node)
-        return v.untraced(node)
+        return None
     cell = Cell()
     sources = [each(v.value(argument)) for argument in node.args]
     if name == "builtins.enumerate":
@@ -141,49 +132,29 @@ def _zip(v: Visitor, node: ast.Call, name: str) -> Cell:
     return cell
 
 
-def _map(v: Visitor, node: ast.Call, _name: str) -> Cell:
-    if node.keywords or _has_starred(node) or not node.args:
-        v.lose_children(node)
-        return v.untraced(node)
-    elements = [each(v.value(argument)) for argument in node.args[1:]]
-    known = _mapped_function(v, node.args[0])
-    if known is not None:
-        cell = Cell()
-        unify(part(cell, EACH), _enter(v, known, node, elements))
-        return cell
-    v.lose(node.args[0], "is given to map")
-    for element in elements:
-        v.escape(element, node, "is given to map")
-    return v.untraced(node)
-
-
-def _tree_map(v: Visitor, node: ast.Call, _name: str) -> Cell | None:
-    """A function of the program on every leaf: each has the layout of its tree."""
-    if len(node.args) < 2 or node.keywords or _has_starred(node):
-        return None
-    known = _mapped_function(v, node.args[0])
-    if known is None:
-        return None
-    leaves = [tree(v.value(argument)) for argument in node.args[1:]]
-    return tree(_enter(v, known, node, leaves))
-
-
-def _mapped_function(v: Visitor, node: ast.expr) -> Known | None:
-    known = v.file.only(node)
+def _map(v: Visitor, node: ast.Call, name: str) -> Cell | None:
+    """A function of the program on every element or, with the layout of its tree, every leaf."""
+    known = v.file.only(node.args[0]) if node.args else None
     if not isinstance(known, Known) or not v.program.is_plain(known):
         return None
-    v.base(node)
-    return known
+    if len(node.args) < 2 or node.keywords or _has_starred(node):
+        return None
+    v.base(node.args[0])
+    cells = map(v.value, node.args[1:])
+    if name in TREE_MAPS:
+        return tree(_enter(v, known, node, [*map(tree, cells)]))
+    mapped = Cell()
+    unify(part(mapped, EACH), _enter(v, known, node, [*map(each, cells)]))
+    return mapped
 
 
 _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
     "builtins.dict": _dict,
     "builtins.enumerate": _zip,
     "builtins.zip": _zip,
-    "builtins.map": _map,
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(_ELEMENTS, _elements),
-    **dict.fromkeys(TREE_MAPS, _tree_map),
+    **dict.fromkeys({"builtins.map", *TREE_MAPS}, _map),
 }
 
 
@@ -196,35 +167,33 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
     if any(isinstance(value, Known) for value in v.file.values(func)) or _has_starred(node):
         return None
     arguments = _arguments(node)
-    if func.attr in ("append", "extend", "appendleft") and len(arguments) == 1:
-        base, given = v.value(func.value), v.value(arguments[0])
-        unify(part(base, EACH), each(given) if func.attr == "extend" else given)
-        return Cell()
-    if func.attr == "astype":  # of every element: the layout stays
-        cell = v.value(func.value)
-        for argument in arguments:
-            v.lose(argument, "is given to astype")
-        return cell
-    if func.attr in ("replace", "_replace") and not node.args:
-        return _with_fields(v, tree(v.value(func.value)), node)
-    return None if arguments else _method_without_arguments(v, func)
-
-
-def _method_without_arguments(v: Visitor, func: ast.Attribute) -> Cell | None:
-    match func.attr:
-        case "block_until_ready" | "copy":
+    match func.attr, len(arguments):
+        case "append" | "extend" | "appendleft", 1:
+            base, given = v.value(func.value), v.value(arguments[0])
+            unify(part(base, EACH), each(given) if func.attr == "extend" else given)
+            return Cell()
+        case "astype", _:  # of every element: the layout stays
+            cell = v.value(func.value)
+            for argument in arguments:
+                v.lose(argument, "is given to astype")
+            return cell
+        case "replace" | "_replace", count if count == len(node.keywords):
+            cell = tree(v.value(func.value))  # a state, some of whose fields are others now
+            for argument in arguments:
+                cell = unify(cell, tree(v.value(argument)))
+            return cell
+        case "block_until_ready" | "copy", 0:
             return v.value(func.value)
-        case "pop" | "popleft":
+        case "pop" | "popleft", 0:
             return each(v.value(func.value))
-        case "clear":
+        case "clear", 0:
             v.value(func.value)
             return Cell()
-        case "items" | "values" | "keys":
+        case "items" | "values" | "keys", 0:
             base, cell = tree(v.value(func.value)), Cell()
-            if func.attr == "items":
-                unify(part(part(cell, EACH), 1), base)
-            elif func.attr == "values":
-                unify(part(cell, EACH), base)
+            if func.attr != "keys":
+                element = part(cell, EACH)
+                unify(part(element, 1) if func.attr == "items" else element, base)
             return cell
     return None
 
@@ -245,14 +214,12 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
             return _construct(v, functions[0], node)
     function = _function(v, node.func)
     is_test = v.file.called(node) in _TYPE_TESTS
-    nodes = [one.value if isinstance(one, ast.Starred) else one for one in node.args]
-    arguments = [Cell() if is_test and v.is_class(one) else v.value(one) for one in nodes]
+    nodes = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
+    arguments = [Cell() if is_test and v.is_class(arg) else v.value(arg) for arg in nodes]
     named = [v.value(keyword.value) for keyword in node.keywords]
-    result = Cell()
-    v.program.pending.append(
-        PendingCall(v.at(node), node, function, arguments, nodes, named, result, plain)
-    )
-    return result
+    call = PendingCall(v.at(node), node, function, arguments, nodes, named, Cell(), plain)
+    v.program.pending.append(call)
+    return call.result
 
 
 def _function(v: Visitor, node: ast.expr) -> Cell:
@@ -299,16 +266,18 @@ def _enter(
     known: Known,
     node: ast.Call,
     arguments: list[Cell],
-    named: Mapping[str, Cell] | None = None,
+    named: Mapping[str, Cell] = MappingProxyType({}),
 ) -> Cell:
     """Call a function of the program: arguments become parameters."""
     assert isinstance(known.node, FUNCTIONS)
     called = v.program.function(known)
     called.calls += 1
+    names = positional(known.node)
+    if isinstance(known.file.index.parents.get(known.node), ast.ClassDef):
+        names = names[not is_static(known.node) :]  # without `self`
     signature = known.node.args
-    names = positional(known.node)[_bound(known) :]
     every = {a.arg: a for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)}
-    for name, cell in {**dict(zip(names, arguments, strict=False)), **(named or {})}.items():
+    for name, cell in {**dict(zip(names, arguments, strict=False)), **named}.items():
         if name in every:
             unify(v.program.binding(every[name]), cell)
         else:
@@ -316,11 +285,3 @@ def _enter(
     for cell in arguments[len(names) :]:
         v.escape(cell, node, "is given to *args")
     return called.result
-
-
-def _bound(known: Known) -> int:
-    """How many parameters a method has before those that a call gives."""
-    owner = known.file.index.parents.get(known.node)
-    decorators = getattr(known.node, "decorator_list", [])
-    static = any(known.file.name(decorator) == "builtins.staticmethod" for decorator in decorators)
-    return int(isinstance(owner, ast.ClassDef) and not static)

@@ -13,6 +13,7 @@ from shardlift.rewrite.device_axis.cells import (
     collapse,
     each,
     find,
+    has_elements,
     part,
     tree,
     unify,
@@ -20,7 +21,7 @@ from shardlift.rewrite.device_axis.cells import (
 from shardlift.rewrite.device_axis.followed_program import Indexed
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
 from shardlift.source.file import File
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import FUNCTIONS, Function
 from shardlift.source.values import Known
 
 # Attributes and methods of arrays that show their shape or rows.
@@ -30,8 +31,17 @@ _OF_ARRAYS = frozenset(
         "addressable_data", "real", "imag", "mT", "flat", "itemsize", "global_shards",
     }
 )  # fmt: skip
-_Sequence = ast.ListComp | ast.SetComp | ast.GeneratorExp
-_ABOUT_CLASSES = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
+_SHOWS_NOTHING = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__init__"})
+
+
+@visits(
+    ast.Constant, ast.Expr, ast.Assert, ast.If, ast.While, ast.Try, ast.TryStar, ast.ExceptHandler,
+    ast.match_case,
+)  # fmt: skip
+def _parts(v: Visitor, node: ast.AST) -> None:
+    """Whatever is inside, one after the other; of a condition, its terms."""
+    for child in ast.iter_child_nodes(node):
+        v.block(child.values if isinstance(child, ast.BoolOp) else [child])
 
 
 @visits(ast.Name)
@@ -39,6 +49,15 @@ def _name(v: Visitor, node: ast.Name) -> Cell:
     for value in v.file.values(node):
         v.hand_on(value, node)
     return v.lookup(node)
+
+
+@visits(ast.UnaryOp)
+def _unary_operation(v: Visitor, node: ast.UnaryOp) -> Cell:
+    if isinstance(node.op, ast.Not):
+        _parts(v, node)
+        return Cell()
+    v.lose_children(node)
+    return v.untraced(node)
 
 
 @visits(ast.NamedExpr)
@@ -50,7 +69,7 @@ def _named_expression(v: Visitor, node: ast.NamedExpr) -> Cell:
 
 @visits(ast.IfExp)
 def _if_expression(v: Visitor, node: ast.IfExp) -> Cell:
-    v.test(node.test)
+    v.value(node.test)
     return unify(v.value(node.body), v.value(node.orelse))
 
 
@@ -64,14 +83,17 @@ def _bool_operation(v: Visitor, node: ast.BoolOp) -> Cell:
 
 @visits(ast.Compare)
 def _compare(v: Visitor, node: ast.Compare) -> Cell:
-    is_key = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
-    of_objects = (ast.Is, ast.IsNot, *((ast.In, ast.NotIn) if is_key else ()))
+    of_objects = (ast.Is, ast.IsNot, *((ast.In, ast.NotIn) if _text(node.left) else ()))
     if all(isinstance(op, of_objects) for op in node.ops):  # the keys of a dict stay
-        for operand in (node.left, *node.comparators):
-            v.value(operand)
+        v.block([node.left, *node.comparators])
     else:
         v.lose_children(node)
     return Cell()
+
+
+def _text(node: ast.expr | None) -> str | None:
+    """The string that a node is; None for any other node."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 @visits(ast.Tuple)
@@ -98,22 +120,18 @@ def _list(v: Visitor, node: ast.List) -> Cell:
 @visits(ast.Dict)
 def _dict(v: Visitor, node: ast.Dict) -> Cell:
     cell = Cell()
-    if not all(k is None or _is_text(k) for k in node.keys):
+    if not all(key is None or _text(key) is not None for key in node.keys):
         collapse(cell)  # what it holds is in its class
     for key, value in zip(node.keys, node.values, strict=True):
         inner = v.value(value)
-        if key is None:
+        if (text := _text(key)) is not None:
+            unify(part(cell, text), inner)
+        elif key is None:
             cell = unify(collapse(cell), collapse(inner))
-        elif isinstance(key, ast.Constant) and isinstance(key.value, str):
-            unify(part(cell, key.value), inner)
         else:
             v.lose(key, "is the key of a dict")
             unify(cell, inner)
     return cell
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 @visits(ast.Yield, ast.YieldFrom)
@@ -125,58 +143,37 @@ def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
     return v.untraced(node)
 
 
-@visits(ast.Lambda)
-def _lambda(v: Visitor, node: ast.Lambda) -> Cell:
-    v.parameters(node.args)
-    v.function(node)
-    return Cell()
-
-
-@visits(ast.ListComp, ast.SetComp, ast.GeneratorExp)
-def _comprehension(v: Visitor, node: _Sequence) -> Cell:
-    return _comprehended(v, node, node.elt)
-
-
-@visits(ast.DictComp)
-def _dict_comprehension(v: Visitor, node: ast.DictComp) -> Cell:
-    # A dict whose keys are computed: its values are one class with it.
-    return tree(part(_comprehended(v, node, node.value, node.key), EACH))
-
-
-def _comprehended(
-    v: Visitor, node: _Sequence | ast.DictComp, element: ast.expr, key: ast.expr | None = None
+@visits(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+def _comprehension(
+    v: Visitor, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Cell:
     inner = Visitor(v.program, v.file, v.file.index.opens[node], v.called)
     for number, generator in enumerate(node.generators):
         source = inner if number else v  # the first is evaluated outside
         inner.bind(generator.target, each(source.value(generator.iter)))
-        for condition in generator.ifs:
-            inner.test(condition)
-    inner.lose(key, "is the key of a dict")
+        inner.block(generator.ifs)
+    if isinstance(node, ast.DictComp):  # its keys are computed: its values are one class with it
+        inner.lose(node.key, "is the key of a dict")
+        return tree(inner.value(node.value))
     cell = Cell()
-    unify(part(cell, EACH), inner.value(element))
+    unify(part(cell, EACH), inner.value(node.elt))
     return cell
 
 
 @visits(ast.Subscript)
 def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
-    base, index = v.value(node.value), node.slice
-    if isinstance(index, ast.Constant) and isinstance(index.value, str):
-        return part(base, index.value)
+    base, index = find(v.value(node.value)), node.slice
+    if (text := _text(index)) is not None:
+        return part(base, text)
     if isinstance(index, ast.Constant) and type(index.value) is int:
-        return _indexed(v, node, find(base), index.value)
+        if has_elements(base):
+            return part(base, index.value)
+        result = Cell()  # an element of a tuple or list, or the first row of an array
+        v.program.indexed.append(Indexed(v.at(node), node, base, index.value, result))
+        return result
     v.lose(index, "is an index")
     v.escape(base, node, f"is indexed in `{v.file.brief(node)}`")
     return v.untraced(node)
-
-
-def _indexed(v: Visitor, node: ast.Subscript, base: Cell, index: int) -> Cell:
-    """`x[0]`: an element of a tuple or list, or the first row of an array."""
-    if EACH in base.parts or any(isinstance(key, int) for key in base.parts):
-        return part(base, index)
-    result = Cell()
-    v.program.indexed.append(Indexed(v.at(node), node, base, index, result))
-    return result
 
 
 @visits(ast.Attribute)
@@ -206,11 +203,9 @@ def _attribute(v: Visitor, node: ast.Attribute) -> Cell:
 
 def _shows_attributes(file: File, node: ast.Attribute) -> bool:
     """`self.__dict__` and the like; not `self.__class__.__name__`."""
-    parent = file.index.parents.get(node)
-    if node.attr == "__class__" and isinstance(parent, ast.Attribute):
-        return parent.attr not in _ABOUT_CLASSES
+    names = {node.attr, getattr(file.index.parents.get(node), "attr", "")}
     is_special = node.attr.startswith("__") and node.attr.endswith("__")
-    return is_special and node.attr not in _ABOUT_CLASSES | {"__init__"}
+    return is_special and not names & _SHOWS_NOTHING
 
 
 # ---- statements
@@ -234,11 +229,6 @@ def _augmented_assign(v: Visitor, node: ast.AugAssign) -> None:
     v.bind(target, v.untraced(node))
 
 
-@visits(ast.Expr)
-def _expression(v: Visitor, node: ast.Expr) -> None:
-    v.value(node.value)
-
-
 @visits(ast.Return)
 def _return(v: Visitor, node: ast.Return) -> None:
     if node.value is not None:
@@ -254,41 +244,38 @@ def _delete(v: Visitor, node: ast.Delete) -> None:
             v.lose_children(target)
 
 
-@visits(ast.Assert)
-def _assert(v: Visitor, node: ast.Assert) -> None:
-    v.test(node.test)
-    if node.msg is not None:
-        v.value(node.msg)
-
-
-@visits(ast.FunctionDef, ast.AsyncFunctionDef)
-def _function(v: Visitor, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    binding = v.program.binding(node)
-    for decorator in node.decorator_list:
+@visits(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+def _function(v: Visitor, node: Function) -> None:
+    """Decorators and defaults, then the body; the cells of parameters connect it with its calls."""
+    for decorator in getattr(node, "decorator_list", ()):
         if decorator in v.program.sites:
-            site = v.program.sites[decorator]
+            site, binding = v.program.sites[decorator], v.program.binding(node)
             add_made(binding, Point(CellRole.MAPPED, v.at(decorator), site=site))
             v.program.mapped.append((site, binding))
             v.program.hand_on(Known(node, v.file), v.at(decorator))
         else:
             v.lose(decorator, "is a decorator")
-    v.parameters(node.args)
-    for argument, default in _defaults(node):
-        if not isinstance(default, ast.Constant) and not _is_empty(default):
+    for argument, default in _defaults(node.args):
+        v.lose(default, "is the default of a parameter")
+        # A display of nothing has no arrays.
+        if not isinstance(default, ast.Constant) and ast.unparse(default) not in ("()", "[]", "{}"):
             add_made(v.program.binding(argument), Point(CellRole.ELSEWHERE, v.at(default)))
-    v.function(node)
+    for rest in filter(None, (node.args.vararg, node.args.kwarg)):
+        add_made(v.program.binding(rest), Point(CellRole.ELSEWHERE, v.at(rest)))
+    called = v.program.function(Known(node, v.file))
+    inner = Visitor(v.program, v.file, v.file.index.opens[node], called)
+    if isinstance(node, ast.Lambda):
+        unify(called.result, inner.value(node.body))
+    else:
+        inner.block(node.body)
 
 
-def _is_empty(node: ast.expr) -> bool:
-    """Whether an expression is a display of nothing: it has no arrays."""
-    return ast.unparse(node) in ("()", "[]", "{}")
-
-
-def _defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[ast.arg, ast.expr]]:
-    positional = [*node.args.posonlyargs, *node.args.args]
-    pairs = list(zip(reversed(positional), reversed(node.args.defaults), strict=False))
-    named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    return pairs + [(argument, default) for argument, default in named if default is not None]
+def _defaults(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr]]:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first = len(positional) - len(arguments.defaults)
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    pairs = [*zip(positional[first:], arguments.defaults, strict=True), *named]
+    return [(argument, default) for argument, default in pairs if default is not None]
 
 
 @visits(ast.ClassDef)
@@ -298,33 +285,19 @@ def _class(v: Visitor, node: ast.ClassDef) -> None:
     inner = Visitor(v.program, v.file, v.file.index.opens[node])
     inner.block(node.body)
     for name, bound in inner.scope.names.items():
-        for binding in bound:
-            if not isinstance(binding, FUNCTIONS):
-                cell = v.program.bound(v.file, binding)
-                v.escape(cell, binding, f"is the attribute {name} of a class")
-                _set_for_all(v, node, name, binding)
-
-
-def _set_for_all(v: Visitor, owner: ast.ClassDef, name: str, bound: ast.AST) -> None:
-    """An attribute that the body of a class gives to all its objects."""
-    value = getattr(v.file.index.parents.get(bound), "value", None)
-    if value is not None and not isinstance(value, ast.Constant):
-        cell = v.program.attribute(owner, v.file, name)
-        add_made(cell, Point(CellRole.ELSEWHERE, v.at(bound)))
-
-
-@visits(ast.If, ast.While)
-def _if(v: Visitor, node: ast.If | ast.While) -> None:
-    v.test(node.test)
-    v.block(node.body)
-    v.block(node.orelse)
+        for binding in (b for b in bound if not isinstance(b, FUNCTIONS)):
+            cell = v.program.bound(v.file, binding)
+            v.escape(cell, binding, f"is the attribute {name} of a class")
+            value = getattr(v.file.index.parents.get(binding), "value", None)
+            if value is not None and not isinstance(value, ast.Constant):  # all objects have it
+                cell = v.program.attribute(node, v.file, name)
+                add_made(cell, Point(CellRole.ELSEWHERE, v.at(binding)))
 
 
 @visits(ast.For, ast.AsyncFor)
 def _for(v: Visitor, node: ast.For | ast.AsyncFor) -> None:
     v.bind(node.target, each(v.value(node.iter)))
-    v.block(node.body)
-    v.block(node.orelse)
+    v.block([*node.body, *node.orelse])
 
 
 @visits(ast.With, ast.AsyncWith)
@@ -336,18 +309,7 @@ def _with(v: Visitor, node: ast.With | ast.AsyncWith) -> None:
     v.block(node.body)
 
 
-@visits(ast.Try, ast.TryStar)
-def _try(v: Visitor, node: ast.Try | ast.TryStar) -> None:
-    for handler in node.handlers:
-        v.lose(handler.type, "is an exception")
-    for body in (node.body, node.orelse, *(one.body for one in node.handlers), node.finalbody):
-        v.block(body)
-
-
 @visits(ast.Match)
 def _match(v: Visitor, node: ast.Match) -> None:
     v.lose(node.subject, "is matched")
-    for case in node.cases:
-        if case.guard is not None:
-            v.test(case.guard)
-        v.block(case.body)
+    v.block(node.cases)

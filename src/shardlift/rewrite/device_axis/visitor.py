@@ -7,7 +7,7 @@ notes what the node does to the values inside of it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from shardlift.rewrite.device_axis.cells import (
@@ -24,17 +24,12 @@ from shardlift.rewrite.device_axis.cells import (
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
-from shardlift.source.scopes import DEFINITIONS, FUNCTIONS, Function, Scope
+from shardlift.source.scopes import FUNCTIONS, Scope
 from shardlift.source.values import Instance, Known, Value
 
 Visit = Callable[["Visitor", Any], Cell | None]
 _Visit = TypeVar("_Visit", bound=Visit)
 _VISITS: dict[type[ast.AST], Visit] = {}
-# Nodes that do nothing to a value that is followed.
-_WITHOUT_VALUES = (
-    ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Import,
-    ast.ImportFrom,
-)  # fmt: skip
 
 
 def visits(*kinds: type[ast.AST]) -> Callable[[_Visit], _Visit]:
@@ -64,15 +59,13 @@ class Visitor:
         visit = _VISITS.get(type(node))
         if visit is not None:
             return visit(self, node) or Cell()
-        if isinstance(node, _WITHOUT_VALUES):
-            return Cell()
         self.lose_children(node)
         return self.untraced(node)
 
-    def block(self, body: Sequence[ast.stmt]) -> None:
-        """Visit statements one after the other."""
-        for statement in body:
-            self.value(statement)
+    def block(self, nodes: Iterable[ast.AST]) -> None:
+        """Visit statements, or other nodes, one after the other."""
+        for node in nodes:
+            self.value(node)
 
     def at(self, node: ast.AST) -> NodePlace:
         """A node of this file."""
@@ -99,58 +92,23 @@ class Visitor:
             elif not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop)):
                 self.lose_children(child)
 
-    def test(self, node: ast.expr) -> None:
-        """Visit an expression for its truth value alone."""
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            self.test(node.operand)
-        elif isinstance(node, ast.BoolOp):
-            for value in node.values:
-                self.test(value)
-        else:
-            self.value(node)
-
     # ---- names
 
     def lookup(self, node: ast.Name) -> Cell:
         """The cell of a name: of the bindings that reach it, if their order is known."""
-        scope = self._owner(node.id)
+        index = self.file.index
+        scope, is_outer = index.binding_scope(node)
         if scope is None:
             return Cell()
-        bound, index = scope.names[node.id], self.file.index
-        if node.id in self.program.shared_names(self.file, scope):
-            pass  # a function may bind it at any time
-        elif scope is self._home():
+        bound = scope.names[node.id]
+        if is_outer:
+            around = (n for n in index.ancestors(node) if index.scope_of.get(n) is scope)
+            bound = after_definition(index, scope, next(around, scope.node), node.id)
+        elif not scope.is_comprehension:
             bound = within_scope(index, scope, node)
-        elif (definition := self._inside(scope)) is not None:
-            bound = after_definition(index, scope, definition, node.id)
+        if node.id in self.program.declared[self.file]:  # a function may bind it at any time
+            bound = scope.names[node.id]
         return self.program.any_of(self.file, scope, node.id, bound)
-
-    def _owner(self, name: str) -> Scope | None:
-        """The scope that binds a name."""
-        scope: Scope | None = self.scope
-        crossed = False
-        while scope is not None:
-            scope = scope.outer.get(name, scope)
-            if name in scope.names and not (crossed and isinstance(scope.node, ast.ClassDef)):
-                return scope
-            crossed = crossed or not scope.is_comprehension
-            scope = scope.parent
-        return None
-
-    def _home(self) -> Scope:
-        """The scope itself, or the one around a comprehension."""
-        scope = self.scope
-        while scope.is_comprehension and scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    def _inside(self, scope: Scope) -> ast.AST | None:
-        """The function or class of an outer scope that this scope is in; None for a lambda."""
-        inner: Scope | None = self.scope
-        while inner is not None and inner.parent is not scope:
-            inner = inner.parent
-        is_defined = inner is not None and isinstance(inner.node, DEFINITIONS)
-        return inner.node if inner is not None and is_defined else None
 
     def hand_on(self, value: Value, node: ast.AST) -> None:
         """A function, class or object is passed on: others may call it or see its attributes."""
@@ -219,22 +177,3 @@ class Visitor:
         self.lose(target.slice, "is an index")
         for value in (base, cell):
             self.escape(value, target, f"is put into `{self.file.brief(target)}`")
-
-    # ---- other scopes
-
-    def function(self, node: Function) -> None:
-        """Visit the body of a function; the cells of its parameters connect it with its calls."""
-        called = self.program.function(Known(node, self.file))
-        inner = Visitor(self.program, self.file, self.file.index.opens[node], called)
-        for rest in (node.args.vararg, node.args.kwarg):
-            if rest is not None:
-                add_made(self.program.binding(rest), Point(CellRole.ELSEWHERE, self.at(rest)))
-        if isinstance(node, ast.Lambda):
-            unify(called.result, inner.value(node.body))
-        else:
-            inner.block(node.body)
-
-    def parameters(self, arguments: ast.arguments) -> None:
-        """Visit the defaults of a signature."""
-        for default in (*arguments.defaults, *arguments.kw_defaults):
-            self.lose(default, "is the default of a parameter")

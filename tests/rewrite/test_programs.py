@@ -40,7 +40,7 @@ def migrated(
     if facts is None and goal in (Goal.GLOBAL, Goal.JIT):
         facts = all_proven(files)
     contents = {f"{root}/{path}": text.encode() for path, text in files.items()}
-    captures = dated(facts, {f"{root}/{path}": text for path, text in files.items()})
+    captures = dated(facts, files)
     exists = _exists(contents)
     result = migrate(list(contents), contents.__getitem__, exists, goal, None, captures, settings)
     after = {path: text.decode() for path, text in contents.items()}

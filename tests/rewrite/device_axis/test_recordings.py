@@ -87,7 +87,7 @@ def test_a_run_that_does_not_say_of_which_text_is_not_believed() -> None:
     undated = dataclasses.replace(run((0,), ()), sources={})
     layouts, said = outputs(undated)
     assert WHOLE not in layouts
-    assert "does not say which text of m.py it ran" in said
+    assert "record a run that calls it, as it is now" in said
 
 
 def test_a_run_that_did_not_call_the_site_says_nothing_about_it() -> None:

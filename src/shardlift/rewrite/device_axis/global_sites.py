@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, reduce
+from pathlib import PurePath
 
 from shardlift.capture import schema
+from shardlift.capture.proofs import of_all_programs
+from shardlift.capture.text_digest import digest
 from shardlift.rewrite.device_axis.cells import Cell, Key, NodePlace
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.recordings import assign_facts
 from shardlift.rewrite.nested import tangled
 from shardlift.rewrite.options import (
     Axes,
@@ -24,7 +28,7 @@ from shardlift.rewrite.options import (
 )
 from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File
-from shardlift.source.mentions import Mention, Use
+from shardlift.source.mentions import Mention, Use, is_decorator
 from shardlift.source.scopes import positional
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Known, Mapped
@@ -78,14 +82,14 @@ class GlobalSite:
     def kind(self, path: tuple[Key, ...]) -> OutputKind | None:
         """What a part of the output was in all recorded programs; None if that is not known."""
         proofs = self.facts.proofs if self.facts is not None else ()
-        if not path:
-            is_tree = any(p.path != "output" for p in proofs)
-            return OutputKind.TREE if is_tree else OutputKind.ARRAY if proofs else None
-        outermost, spellings = _spellings(path[:1]), _spellings(path)
-        for proof in proofs:
-            if proof.path in outermost:
-                return _kind(proof, spellings, is_outermost=len(path) == 1)
-        return None
+        arrays = {array for proof in proofs for array in proof.arrays}
+        if not arrays.isdisjoint(_spellings(path)):
+            return OutputKind.ARRAY
+        inside = tuple(f"{spelling}{sign}" for spelling in _spellings(path) for sign in "[.")
+        if any(known.startswith(inside) for known in (*arrays, *(p.path for p in proofs))):
+            return OutputKind.TREE
+        is_tree = any(p.path in _spellings(path) and p.leaves > 1 for p in proofs)
+        return OutputKind.TREE if is_tree else None
 
     def length(self) -> int | None:
         """How many elements the output has, if it is a tuple."""
@@ -99,11 +103,10 @@ class GlobalSite:
         names = positional(function.node) if function is not None else []  # type: ignore[arg-type]
         if facts is None or facts.leaves_left_out or position >= len(names):
             return True
-        inside = (f"{names[position]}[", f"{names[position]}.")
         leaves = [
             leaf
             for leaf in facts.arguments
-            if leaf.path == names[position] or leaf.path.startswith(inside)
+            if leaf.path.replace(".", "[").partition("[")[0] == names[position]
         ]
         return not leaves or any(len(leaf.shape) <= 1 for leaf in leaves)
 
@@ -115,16 +118,6 @@ class GlobalSite:
             return []  # programs inside of other programs were not analysed
         wanted = ("output", *_spellings(path[:1]))
         return [one for one in self.facts.proofs if not path or one.path in wanted]
-
-
-def _kind(proof: schema.Proof, spellings: Sequence[str], is_outermost: bool) -> OutputKind | None:
-    """What the part of an output with one of these paths is."""
-    if not set(spellings).isdisjoint(proof.arrays):
-        return OutputKind.ARRAY
-    inside = tuple(f"{path}{sign}" for path in spellings for sign in "[.")
-    is_tree = any(path.startswith(inside) for path in proof.arrays)
-    is_tree = is_tree or (is_outermost and proof.leaves > 1)
-    return OutputKind.TREE if is_tree else None
 
 
 def _spellings(path: Sequence[Key]) -> list[str]:
@@ -141,7 +134,7 @@ def find_program_sites(
 ) -> list[GlobalSite]:
     """Every pmap of a program, with what runs recorded of it, unless that is out of date."""
     sites = [site for file in files for site in _find_sites(file)]
-    assign_facts(sites, files, captures)
+    _assign_facts(sites, files, captures)
     return sites
 
 
@@ -216,3 +209,101 @@ def _out_axis(axes: Axes) -> int | None:
         raise UnsupportedError("its out_axes are not the same for all outputs")
     _axes(axes, "out_axes")
     return listed.pop()
+
+
+# ---- what runs recorded
+
+
+def _assign_facts(
+    sites: Sequence[GlobalSite], files: Sequence[File], captures: Sequence[schema.Capture]
+) -> None:
+    """Give each site what runs recorded of it, or the reason why that is not used.
+
+    A run is believed only about the text that it was recorded of, and a fact has to hold in all
+    runs that called the site.
+    """
+    believed: dict[GlobalSite, list[schema.SiteFacts]] = {}
+    for capture in captures:
+        names = {file: _recorded_names(file, files, capture) for file in files}
+        changed = next((file.path for file in files if _is_changed(file, names, capture)), "")
+        recorded = {site: _recorded(site, names[site.file], capture) for site in sites}
+        counts = Counter(map(id, recorded.values()))
+        for site, facts in recorded.items():
+            if facts is None or counts[id(facts)] > 1:
+                continue  # a recorded site that matches two places is of neither
+            if changed:
+                site.doubt = site.doubt or obstacle(ObstacleKind.FILE_CHANGED, file=changed)
+            elif names[site.file] & capture.sources.keys():
+                believed.setdefault(site, []).append(facts)
+                count = sum(len(process.devices) for process in capture.processes)
+                if 1 < facts.axis_size < count:
+                    site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS))
+    for site, runs in believed.items():
+        runs = [run for run in runs if run.axis_size != 1] or runs  # one device proves nothing
+        site.facts, site.doubt = _combine(runs), _disagreement(site, runs)
+
+
+def _recorded_names(file: File, files: Sequence[File], capture: schema.Capture) -> set[str]:
+    """What a run in this or another folder may call a file, or a copy of it."""
+    here, others = os.path.abspath(file.path), {os.path.abspath(other.path) for other in files}
+    names = {*capture.sources, *(site.file for site in capture.sites)}
+    exact = {name for name in names if os.path.abspath(name) == here}
+    ends = {
+        name
+        for name in names
+        if os.path.abspath(name) not in others and PurePath(here).match(name.replace("\\", "/"))
+    }
+    text = digest(file.source.text)
+    return exact or ends or {name for name, known in capture.sources.items() if known == text}
+
+
+def _is_changed(file: File, names: Mapping[File, set[str]], capture: schema.Capture) -> bool:
+    """Whether the text of a file is not the one that was recorded."""
+    known = {capture.sources[name] for name in names[file] & capture.sources.keys()}
+    return bool(known) and digest(file.source.text) not in known
+
+
+def _recorded(
+    site: GlobalSite, names: set[str], capture: schema.Capture
+) -> schema.SiteFacts | None:
+    """The recorded site at the same place, if there is just one."""
+    first, last = site.node.lineno, site.node.end_lineno or site.node.lineno
+    decorated = site.file.index.parents.get(site.node)
+    if isinstance(decorated, ast.FunctionDef) and is_decorator(site.file, site.node):
+        last = max(last, decorated.lineno)
+    candidates = [
+        facts
+        for facts in capture.sites
+        if facts.calls and first <= facts.line <= last and facts.file in names
+    ]
+    name = getattr(site.function.node, "name", "<lambda>") if site.function else None
+    if len(candidates) != 1 or name not in (None, candidates[0].function):
+        return None  # perhaps the file was changed since
+    return candidates[0]
+
+
+def _combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
+    """What holds in all runs of a site; of the trials on the whole batch, the least certain."""
+    trials = [run.whole_batch for run in runs]
+    tried = [trial for trial in trials if trial is not None and trial.untried is None]
+    worst = max(tried, key=lambda trial: trial.difference / trial.bound) if tried else trials[0]
+    if worst is not None and len({trial.joined for trial in tried}) > 1:
+        worst = replace(worst, joined=())
+    proofs = reduce(of_all_programs, [run.proofs for run in runs])
+    return replace(
+        runs[0],
+        nested=sum(run.nested for run in runs),
+        transformed={name: count for run in runs for name, count in run.transformed.items()},
+        leaves_left_out=max(run.leaves_left_out for run in runs),
+        proofs=tuple(proofs),
+        whole_batch=worst,
+    )
+
+
+def _disagreement(site: GlobalSite, runs: Sequence[schema.SiteFacts]) -> Obstacle | None:
+    parts = [", ".join(proof.path for proof in run.proofs) for run in runs if run.proofs]
+    differing = next((other for other in parts if other != parts[0]), None)
+    if differing is None:
+        return None
+    about = {"name": site.name, "parts": f"{parts[0]} and {differing}"}
+    return obstacle(ObstacleKind.RUNS_DISAGREE, **about)

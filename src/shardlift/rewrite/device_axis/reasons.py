@@ -18,7 +18,6 @@ PLACE = "replicate it if it is the same on all devices, shard it if it is a batc
 ALL_FILES = "give migrate all files that use it"
 CALL_BY_NAME = "call it by its name there, instead of passing it on"
 _RECORD = "with `shardlift run --record FILE` and give it as --facts FILE"
-_RECORD_AGAIN = "record it again with `shardlift run --record FILE`"
 
 
 class ObstacleKind(Enum):
@@ -76,12 +75,14 @@ class ObstacleKind(Enum):
         "the recorded run has no proof for {name}, not all of whose programs were analysed",
         "record it without jax.vmap or jax.grad around it",
     )
-    FILE_CHANGED = "{file} has changed since the run was recorded", _RECORD_AGAIN
+    FILE_CHANGED = (
+        "{file} has changed since the run was recorded",
+        "record it again with `shardlift run --record FILE`",
+    )
     RUNS_DISAGREE = (
         "the recorded runs disagree about what {name} returns, {parts}",
         "let it always return the same parts",
     )
-    UNDATED = "the recorded run does not say which text of {file} it ran", _RECORD_AGAIN
     # Of a site.
     OPTIONS = "{error}", "write its options out, axes as 0 or None"
     GIVEN = "it is given {option}", "leave that out if it runs on all devices"

@@ -53,7 +53,7 @@ def test_jit_disabled():
         assert _compat.jit_disabled()
 
 
-@pytest.mark.parametrize("rewrap", [_compat._rewrap_public, _compat._rewrap_private()])
+@pytest.mark.parametrize("rewrap", [_compat._rewrap_public, _compat._rewrap_private])
 def test_rewrapped_arrays_share_their_buffers(rewrap):
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
     other = jax.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()), ("k",)), jax.P("k"))

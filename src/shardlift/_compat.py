@@ -72,6 +72,14 @@ def _tracing_private() -> Callable[[], bool]:
     return lambda: context.trace is not outside
 
 
+def _private(path: str) -> Any:
+    """The object at a private path, such as ``jax._src.array:ArrayImpl``; None if JAX moved it."""
+    module, _, name = path.partition(":")
+    with contextlib.suppress(ImportError, AttributeError):
+        return getattr(importlib.import_module(module), name)
+    return None
+
+
 def _private_or_public(private: Callable[[], Any], public: Callable[[], Any]) -> Any:
     try:
         return private()
@@ -89,14 +97,7 @@ def coordination() -> Any:
     ``initialize``, ``is_initialized`` and ``shutdown``. Callers fall back to
     ``jax.experimental.multihost_utils``, which has no timeout and does not say who is missing.
     """
-    return getattr(_distributed_state(), "client", None)
-
-
-def _distributed_state() -> Any:
-    try:
-        return importlib.import_module("jax._src.distributed").global_state
-    except (ImportError, AttributeError):
-        return None
+    return getattr(_private("jax._src.distributed:global_state"), "client", None)
 
 
 def place_in_job() -> tuple[int, int] | None:
@@ -106,7 +107,7 @@ def place_in_job() -> tuple[int, int] | None:
     0.12.0 (checked 2026-11): ``jax.process_index()`` starts the devices, and so waits for the
     other processes. Callers fall back to it where devices are in use.
     """
-    state = _distributed_state()
+    state = _private("jax._src.distributed:global_state")
     try:
         return None if state.client is None else (int(state.process_id), int(state.num_processes))
     except AttributeError:
@@ -120,12 +121,10 @@ def keep_gloo_on_loopback() -> None:
     0.10.2 nor 0.12.0 (checked 2026-11); if JAX moves this, the default stays. To be called before
     any device is used.
     """
-    try:
+    stock = _private("jaxlib._jax:make_gloo_tcp_collectives")
+    if stock is not None:
         jaxlib: Any = importlib.import_module("jaxlib._jax")
-        stock = jaxlib.make_gloo_tcp_collectives
-    except (ImportError, AttributeError):
-        return
-    jaxlib.make_gloo_tcp_collectives = functools.partial(stock, hostname="127.0.0.1")
+        jaxlib.make_gloo_tcp_collectives = functools.partial(stock, hostname="127.0.0.1")
 
 
 def view_type(array: jax.Array, shape: tuple[int, ...]) -> Any:
@@ -139,17 +138,12 @@ def _rewrap_public(array: jax.Array, aval: Any, sharding: jax.sharding.Sharding)
     return jax.make_array_from_single_device_arrays(aval.shape, sharding, shards)
 
 
-def _rewrap_private() -> Callable[[Any, Any, jax.sharding.Sharding], jax.Array] | None:
-    """The same in a third of the time, as jax.pmap does it (2026-11: 0.10.2, 0.12.0)."""
-    try:
-        array_type = importlib.import_module("jax._src.array").ArrayImpl
-        return cast("Any", array_type._rewrap_with_aval_and_sharding)
-    except (ImportError, AttributeError):
-        return None
-
-
-# Done for every output of a pmapped call in a job of many processes.
-rewrap_as = _rewrap_private() or _rewrap_public
+# The same in a third of the time, as jax.pmap does it (2026-11: 0.10.2, 0.12.0). Done for every
+# output of a pmapped call in a job of many processes.
+_rewrap_private = getattr(
+    _private("jax._src.array:ArrayImpl"), "_rewrap_with_aval_and_sharding", None
+)
+rewrap_as: Callable[[Any, Any, Any], jax.Array] = _rewrap_private or _rewrap_public
 
 
 def rewrap(array: jax.Array, shape: tuple[int, ...], sharding: jax.sharding.Sharding) -> jax.Array:
@@ -213,9 +207,8 @@ def register_cache(cache: Any, for_what: str) -> None:
     The public name is ``jax.extend.backend.register_backend_cache``, but ``jax.extend`` takes
     50 ms and more to import (2026-11, 0.12.0).
     """
-    try:
-        register = importlib.import_module("jax._src.util").register_cache
-    except (ImportError, AttributeError):
+    register = _private("jax._src.util:register_cache")
+    if register is None:
         register = importlib.import_module("jax.extend.backend").register_backend_cache
     register(cache, for_what)
 
@@ -319,9 +312,10 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 def _line_public(eqn: Any) -> tuple[str, int, str] | None:
     """The innermost line outside JAX, from the text that ``jax.extend`` gives."""
+    summarize = _private("jax.extend.source_info_util:summarize")
     try:
-        text = importlib.import_module("jax.extend.source_info_util").summarize(eqn.source_info)
-    except (ImportError, AttributeError):
+        text = summarize(eqn.source_info)
+    except (TypeError, AttributeError):
         return None
     match = re.fullmatch(r"(.+?):(\d+)(?::\d+)?(?: \((.*)\))?", text)
     return (match[1], int(match[2]), match[3] or "") if match else None
@@ -355,10 +349,7 @@ def transforms_of(equation: Any) -> str:
     Compiled programs have it as the name of an operation (2026-11: 0.10.2, 0.12.0). Empty where
     equations have none.
     """
-    try:
-        return str(equation.source_info.name_stack)
-    except AttributeError:
-        return ""
+    return str(getattr(getattr(equation, "source_info", None), "name_stack", ""))
 
 
 def array_type() -> Any:
@@ -367,29 +358,21 @@ def array_type() -> Any:
     Not public (2026-11: 0.10.2, 0.12.0), and there is no public way: without it ``x[i]`` does
     what it does in JAX.
     """
+    kind = _private("jax._src.array:ArrayImpl")
+    is_python = kind is not None and isinstance(vars(kind).get("__getitem__"), types.FunctionType)
+    return kind if is_python else None
+
+
+def uncommit(array: Any) -> jax.Array:
+    """An array on one device, so that it can be combined with arrays on any device.
+
+    The same buffer without the mark that it is committed (2026-11: 0.10.2, 0.12.0), or else a copy
+    that is made through the host.
+    """
     try:
-        kind = importlib.import_module("jax._src.array").ArrayImpl
-    except (ImportError, AttributeError):
-        return None
-    return kind if isinstance(vars(kind).get("__getitem__"), types.FunctionType) else None
-
-
-def _uncommit_public(array: jax.Array) -> jax.Array:
-    """A copy, made through the host, that is not committed to a device."""
-    return jax.numpy.asarray(jax.device_get(array))
-
-
-def _uncommit_private(array: Any) -> jax.Array:
-    """The same buffer, not committed to a device (2026-11: 0.10.2, 0.12.0)."""
-    return cast("jax.Array", type(array)(array.aval, array.sharding, [array], committed=False))
-
-
-def uncommit(array: jax.Array) -> jax.Array:
-    """An array on one device, so that it can be combined with arrays on any device."""
-    try:
-        return _uncommit_private(array)
-    except TypeError:
-        return _uncommit_public(array)
+        return cast("jax.Array", type(array)(array.aval, array.sharding, [array], committed=False))
+    except (TypeError, AttributeError):
+        return jax.numpy.asarray(jax.device_get(array))
 
 
 def option_makers() -> dict[str, Callable[..., Any]]:
@@ -418,33 +401,20 @@ def add_option(
     """Add an option to ``jax.config``: to set, to read and as an absl flag.
 
     ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` make the changes. The
-    option has a name, a value for JAX, and ``read`` and ``_set`` for the program.
+    option has a name, a value for JAX, and ``read`` and ``_set`` for the program. Where JAX moved
+    its table of options (2026-11: 0.10.2, 0.12.0), there is no flag.
     """
-    config = jax.config
+    config: Any = jax.config
     set_attribute(type(config), option.name, property(lambda _: option.read()))
-    try:
-        _add_option_private(config, set_item, option)
-    except AttributeError:
-        _add_option_public(config, set_attribute, option)
-
-
-def _add_option_private(config: Any, set_item: Any, option: Any) -> None:
-    """With its flag (2026-11: 0.10.2, 0.12.0)."""
-    holders, flags = config._value_holders, config.meta
-    set_item(holders, option.name, option)
-    about = {"help": "Restored by shardlift; it has no effect."}
-    set_item(flags, option.name, (type(option.value), [], about))
-
-
-def _add_option_public(config: Any, set_attribute: Any, option: Any) -> None:
-    """Without a flag: by ``jax.config.update`` only."""
+    if hasattr(config, "_value_holders") and hasattr(config, "meta"):
+        set_item(config._value_holders, option.name, option)
+        about = {"help": "Restored by shardlift; it has no effect."}
+        set_item(config.meta, option.name, (type(option.value), [], about))
+        return
     stock = config.update
 
     def update(name: str, value: Any) -> None:
-        if name == option.name:
-            option._set(value)
-        else:
-            stock(name, value)
+        (option._set if name == option.name else functools.partial(stock, name))(value)
 
     set_attribute(config, "update", update)
 
@@ -454,8 +424,9 @@ def leave_out_of_tracebacks(folder: str) -> None:
 
     Not public (2026-11: 0.10.2, 0.12.0); without it tracebacks have a few more frames.
     """
-    with contextlib.suppress(ImportError, AttributeError):
-        importlib.import_module("jax._src.traceback_util").register_exclusion(folder)
+    exclude = _private("jax._src.traceback_util:register_exclusion")
+    if exclude is not None:
+        exclude(folder)
 
 
 def axis_names() -> list[Any]:
@@ -463,10 +434,10 @@ def axis_names() -> list[Any]:
 
     Not public (2026-11: 0.10.2, 0.12.0); the public way knows the axes of meshes only.
     """
-    try:
-        return list(importlib.import_module("jax._src.core").get_axis_env().axis_sizes)
-    except (ImportError, AttributeError):
+    environment = _private("jax._src.core:get_axis_env")
+    if environment is None:
         return list(jax.sharding.get_abstract_mesh().manual_axes)
+    return list(environment().axis_sizes)
 
 
 @functools.cache

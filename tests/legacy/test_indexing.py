@@ -166,10 +166,10 @@ def test_without_the_private_type_indexing_is_left_alone(monkeypatch):
     assert patches._undo == []
 
 
-@pytest.mark.parametrize("way", [_compat._uncommit_public, _compat._uncommit_private])
-def test_uncommitted(way):
-    placed = jax.device_put(jnp.arange(3.0), DEVICES[3])
-    free = way(placed)
+@pytest.mark.parametrize("place", [lambda x: jax.device_put(x, DEVICES[3]), np.asarray])
+def test_uncommitted(place):
+    """By private names, or through the host for what has none."""
+    free = _compat.uncommit(place(np.arange(3.0)))
     assert not free.committed
     np.testing.assert_array_equal(free, [0, 1, 2])
 

@@ -120,11 +120,13 @@ def test_options_from_the_environment():
     assert uses["JAX_PMAP_SHMAP_MERGE (environment)"] == 1
 
 
-def test_options_without_private_names():
+def test_options_without_private_names(monkeypatch):
     option = options.Option("jax_pmap_shmap_merge", False, lambda: None)
     patches = Patches()
-    config = types.SimpleNamespace(update=jax.config.update)
-    _compat._add_option_public(config, patches.set, option)
+    config = type("Config", (), {})()
+    config.update = jax.config.update
+    monkeypatch.setattr(jax, "config", config)
+    _compat.add_option(patches.set, patches.item, option)
     config.update("jax_pmap_shmap_merge", True)
     assert option.value is True
     with pytest.raises(AttributeError, match="Unrecognized"):

@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import itertools
 import re
-import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
@@ -35,7 +34,13 @@ from shardlift._replication.mapped_program import (
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
 from shardlift._replication.partition import Space, along, members
 from shardlift.arrays.paths import leaf_paths
-from shardlift.mapping.divergence import TIMEOUT_VARIABLE, timeout
+from shardlift.mapping.divergence import (
+    TIMEOUT_VARIABLE,
+    DivergenceError,
+    exchange,
+    service,
+    timeout,
+)
 from shardlift.mapping.pmap_options import check_options, positional_names
 from shardlift.mapping.registry import site_behind
 from shardlift.mapping.site import MappedFunction
@@ -270,20 +275,18 @@ def find_difference(jaxpr: Any) -> str:
     A process may put a number of its own into its program, ``jax.process_index()`` for example. A
     jaxpr has it as a constant, which looks the same on all devices. Waits for the other processes.
     """
-    client, seconds = _compat.coordination(), timeout()
-    if client is None or seconds <= 0 or jax.process_count() == 1:
+    if service() is None:
         return ""
-    here, mine = f"shardlift/replication/{next(_comparisons)}", _digest(jaxpr)
-    client.key_value_set(f"{here}/{jax.process_index()}", mine, allow_overwrite=True)
-    deadline = time.monotonic() + seconds
+    mine = _digest(jaxpr)
+    try:
+        digests = exchange(f"shardlift/replication/{next(_comparisons)}", mine)
+    except DivergenceError:  # the job broke
+        digests = {jax.process_index(): mine}
     for process in range(jax.process_count()):
-        left = max(1, int(1000 * (deadline - time.monotonic())))
-        try:
-            theirs = client.blocking_key_value_get(f"{here}/{process}", left)
-        except jax.errors.JaxRuntimeError:
-            waited = f"within {seconds:g} s ({TIMEOUT_VARIABLE})"
+        if process not in digests:
+            waited = f"within {timeout():g} s ({TIMEOUT_VARIABLE})"
             return f"was not compared with process {process}, which did not call it {waited}"
-        if theirs != mine:
+        if digests[process] != mine:
             return f"is computed by another program on process {process}"
     return ""
 

@@ -47,22 +47,17 @@ def barrier(name: str, timeout: float = 300.0) -> None:
             first_line = str(error).partition("\n")[0]
             raise RuntimeError(f"barrier {name!r} broke: {first_line}") from error
         arrived = {int(path.rpartition("/")[2]) for path, _ in client.key_value_dir_get(key)}
-        raise TimeoutError(_timeout_message(name, timeout, arrived)) from None
-
-
-def _timeout_message(name: str, timeout: float, arrived: set[int]) -> str:
-    count, me = jax.process_count(), jax.process_index()
-    missing = sorted(set(range(count)) - arrived)
-    if not missing:
-        return (
-            f"barrier {name!r}: process {me} and the others did not all arrive within the "
-            f"{timeout} s of the first one; by now all {count} have arrived."
-        )
-    return (
-        f"barrier {name!r}: after {timeout} s, {list_processes(missing)} of {count} did not arrive "
-        f"({list_processes(sorted(arrived))} did). Look at the log of process {missing[0]} first: "
-        "it failed, is slower, or takes another path through the program."
-    )
+        count, missing = jax.process_count(), sorted(set(range(jax.process_count())) - arrived)
+        if not missing:
+            raise TimeoutError(
+                f"barrier {name!r}: process {jax.process_index()} and the others did not all "
+                f"arrive within the {timeout} s of the first one; by now all {count} have arrived."
+            ) from None
+        raise TimeoutError(
+            f"barrier {name!r}: after {timeout} s, {list_processes(missing)} of {count} did not "
+            f"arrive ({list_processes(sorted(arrived))} did). Look at the log of process "
+            f"{missing[0]} first: it failed, is slower, or takes another path through the program."
+        ) from None
 
 
 def list_processes(processes: list[int]) -> str:

@@ -71,12 +71,11 @@ def prefetch_to_device(
         raise ValueError(f"prefetch_to_device(size={size}) would yield nothing: size is 1 or more")
     queue: deque[Any] = deque()
 
-    def place(x: Any) -> Any:
-        return device_put_sharded(list(x), placed_on, axis_name)
-
     def fill(n: int) -> None:
         for item in itertools.islice(source, n):
-            queue.append(jax.tree.map(place, item))
+            queue.append(
+                jax.tree.map(lambda x: device_put_sharded(list(x), placed_on, axis_name), item)
+            )
 
     fill(size)
     while queue:
@@ -115,23 +114,19 @@ def pad_shard_unpad(
     def padded(*args: Any, min_device_batch: int | None = None, **kwargs: Any) -> Any:
         batch = {i: a for i, a in enumerate(args) if i not in static_argnums}
         named = {k: v for k, v in kwargs.items() if k not in static_argnames}
-        rows = _batch_size((batch, named))
+        sizes = {path: np.shape(leaf)[0] for path, leaf in leaf_paths((batch, named))}
+        if len(set(sizes.values())) != 1:
+            raise ValueError(
+                f"pad_shard_unpad needs one batch size, but the leading axes are {sizes}. "
+                "List arguments that are not batches in static_argnums or static_argnames."
+            )
+        rows = next(iter(sizes.values()))
         part = max(-(-rows // jax.local_device_count()), min_device_batch or 0)
         batch, named = jax.tree.map(lambda x: _pad(x, part), (batch, named))
         out = wrapped(*(batch.get(i, a) for i, a in enumerate(args)), **(kwargs | named))
         return out if static_return else jax.tree.map(lambda x: _unpad(x, rows), out)
 
     return padded
-
-
-def _batch_size(batch: Any) -> int:
-    sizes: dict[str, int] = {path: np.shape(leaf)[0] for path, leaf in leaf_paths(batch)}
-    if len(set(sizes.values())) != 1:
-        raise ValueError(
-            f"pad_shard_unpad needs one batch size, but the leading axes are {sizes}. "
-            "List arguments that are not batches in static_argnums or static_argnames."
-        )
-    return next(iter(sizes.values()))
 
 
 def _pad(x: Any, part: int) -> Any:

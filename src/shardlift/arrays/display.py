@@ -33,15 +33,13 @@ def show(tree: Any) -> str:
     """
     rows = [_HEADER, *(_row(path, leaf) for path, leaf in leaf_paths(tree))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_line(row, widths) for row in rows)
-
-
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    cells = [
-        cell.rjust(width) if n in (3, 4) else cell.ljust(width)
-        for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        for n in (3, 4):  # numbers
+            cells[n] = row[n].rjust(widths[n])
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def _row(path: str, leaf: Any) -> tuple[str, ...]:
@@ -72,17 +70,18 @@ def _copies(leaf: jax.Array) -> int:
 
 
 def _replicas(leaf: jax.Array) -> str:
+    row = (1, *leaf.shape[1:])
     if _copies(leaf) > 1:
         bad = _differing_copies(leaf)
-    elif leaf.ndim and len(leaf.addressable_shards) > 1 and _one_row_each(leaf):
+    elif (
+        leaf.ndim
+        and len(leaf.addressable_shards) > 1
+        and all(shard.data.shape == row for shard in leaf.addressable_shards)
+    ):
         bad = differing(leaf)
     else:
         return "-"
     return f"differ on {', '.join(bad)}" if bad else "equal"
-
-
-def _one_row_each(leaf: jax.Array) -> bool:
-    return all(shard.data.shape == (1, *leaf.shape[1:]) for shard in leaf.addressable_shards)
 
 
 def _differing_copies(leaf: jax.Array) -> list[str]:

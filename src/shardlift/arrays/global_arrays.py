@@ -87,8 +87,16 @@ def _stitch(leaf: Any, path: str, mesh: Mesh, spec: Any) -> Any:
     sharding = NamedSharding(mesh, spec)
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
         return jax.device_put(leaf, sharding)
-    shape = _check(leaf, path, local_mesh(mesh), spec)
-    placed = jax.device_put(leaf, NamedSharding(local_mesh(mesh), spec))
+    shape, local = np.shape(leaf), local_mesh(mesh)
+    if len(spec) > len(shape):
+        raise ValueError(f"the leaf {path} has shape {shape}, too few dimensions for {spec}.")
+    for n, (size, parts) in enumerate(zip(shape, _splits(local, spec, len(shape)), strict=True)):
+        if size % parts:
+            raise ValueError(
+                f"dimension {n} of the leaf {path} has {size} rows on this process, but {spec} "
+                f"splits it over {parts} local devices: pad it to a multiple of {parts}."
+            )
+    placed = jax.device_put(leaf, NamedSharding(local, spec))
     global_shape = [n * g for n, g in zip(shape, _growth(mesh, spec, len(shape)), strict=True)]
     return _rewrap(placed, tuple(global_shape), sharding)
 
@@ -142,16 +150,3 @@ def _splits(mesh: Mesh, spec: Any, ndim: int) -> list[int]:
     entries = [e if isinstance(e, tuple) else (e,) for e in spec if e is not _P.UNCONSTRAINED]
     counts = [math.prod(mesh.shape[name] for name in e if name is not None) for e in entries]
     return counts + [1] * (ndim - len(counts))
-
-
-def _check(leaf: Any, path: str, local: Mesh, spec: Any) -> tuple[int, ...]:
-    shape: tuple[int, ...] = np.shape(leaf)
-    if len(spec) > len(shape):
-        raise ValueError(f"the leaf {path} has shape {shape}, too few dimensions for {spec}.")
-    for n, (size, parts) in enumerate(zip(shape, _splits(local, spec, len(shape)), strict=True)):
-        if size % parts:
-            raise ValueError(
-                f"dimension {n} of the leaf {path} has {size} rows on this process, but {spec} "
-                f"splits it over {parts} local devices: pad it to a multiple of {parts}."
-            )
-    return shape

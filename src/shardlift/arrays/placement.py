@@ -104,9 +104,7 @@ def device_axis(devices: tuple[jax.Device, ...], axis_name: Any) -> NamedShardin
             "a device holds one row of the device axis, but a device was given more than once: "
             f"{list(devices)}. Give each device once."
         )
-    mesh = Mesh(np.array(devices), (axis_name,))
-    spec = PartitionSpec(axis_name)
-    return NamedSharding(mesh, spec)
+    return NamedSharding(Mesh(np.array(devices), (axis_name,)), PartitionSpec(axis_name))
 
 
 def _aval(leaf: Any) -> tuple[tuple[int, ...], Any, bool]:
@@ -125,17 +123,13 @@ def _check_alike(rows: list[list[Any]], tree: Any) -> list[bool]:
     for before, row in itertools.pairwise(rows):
         for n, (leaf, expected) in enumerate(zip(row, first, strict=True)):
             if _aval(leaf) != expected:
+                path = leaf_paths(tree.unflatten(range(tree.num_leaves)))[n][0]
                 raise ValueError(
                     "the shards passed to device_put_sharded must have consistent shape and "
                     f"dtype, but got {jax.typeof(before[n])} and {jax.typeof(leaf)}."
-                    f"{_named_leaf(tree, n) if len(first) > 1 else ''}"
+                    + (f" They are the leaf {path}." if len(first) > 1 else "")
                 )
     return [weak for _, _, weak in first]
-
-
-def _named_leaf(tree: Any, n: int) -> str:
-    path, _ = leaf_paths(tree.unflatten(range(tree.num_leaves)))[n]
-    return f" They are the leaf {path}."
 
 
 def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:
@@ -143,37 +137,28 @@ def _put_row(row: list[Any], weak: list[bool], device: jax.Device) -> list[Any]:
     hosted = [_is_numpy(leaf) for leaf in row]
     row = [_add_axis(leaf) if host else leaf for leaf, host in zip(row, hosted, strict=True)]
     put = jax.device_put(row, device)
-    return [
-        new if host or w else _add_axis_on_device(new, leaf)
-        for new, leaf, host, w in zip(put, row, hosted, weak, strict=True)
-    ]
-
-
-def _add_axis_on_device(new: jax.Array, leaf: Any) -> jax.Array:
-    """``new``, which is ``leaf`` after it was put on a device, with a leading axis of 1.
-
-    If that made a copy, nothing else uses the copy, and its buffer is donated.
-    """
-    moved = isinstance(leaf, jax.Array) and leaf.devices() != new.devices()
-    return _expand_donated(new) if moved and new.size else _expand(new)
+    for n, (new, leaf) in enumerate(zip(put, row, strict=True)):
+        if not hosted[n] and not weak[n]:
+            # If that made a copy, nothing else uses the copy, and its buffer is donated.
+            moved = isinstance(leaf, jax.Array) and leaf.devices() != new.devices()
+            put[n] = _expand_donated(new) if moved and new.size else _expand(new)
+    return put
 
 
 def _assemble(
     blocks: list[list[Any]], weak: list[bool], sharding: NamedSharding
 ) -> list[jax.Array]:
-    columns = zip(*blocks, strict=True)
-    return [_join(list(c), w, sharding) for c, w in zip(columns, weak, strict=True)]
-
-
-def _join(column: list[jax.Array], weak: bool, sharding: NamedSharding) -> jax.Array:
-    if weak:
-        # An array made of single-device arrays is never weakly typed (0.12.0), but a moved one
-        # keeps it. Weak leaves are mostly Python scalars, so stacking them costs nothing.
-        first = sharding.mesh.devices.flat[0]
-        stacked: jax.Array = jax.device_put(_stack(jax.device_put(column, first)), sharding)
-        return stacked
-    shape = (len(column), *column[0].shape[1:])
-    return jax.make_array_from_single_device_arrays(shape, sharding, column)
+    arrays = []
+    for column, is_weak in zip(zip(*blocks, strict=True), weak, strict=True):
+        if is_weak:
+            # An array made of single-device arrays is never weakly typed (0.12.0), but a moved one
+            # keeps it. Weak leaves are mostly Python scalars, so stacking them costs nothing.
+            stacked = _stack(jax.device_put(list(column), sharding.mesh.devices.flat[0]))
+            arrays.append(jax.device_put(stacked, sharding))
+        else:
+            shape = (len(column), *column[0].shape[1:])
+            arrays.append(jax.make_array_from_single_device_arrays(shape, sharding, list(column)))
+    return arrays
 
 
 def _is_numpy(leaf: Any) -> bool:

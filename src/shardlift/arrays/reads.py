@@ -24,7 +24,10 @@ def observe_reads(function: Callable[..., Any], how: str, tell: Tell) -> Callabl
         seconds = time.perf_counter() - start
         arrays = [leaf for leaf in jax.tree.leaves(tree) if is_concrete(leaf)]
         for leaf in arrays:
-            tell(leaf, how, _read_bytes(leaf, how), seconds / len(arrays))
+            # What is brought to the host; where one row is read, its bytes.
+            rows = leaf.shape[0] if how == "unreplicate" and leaf.ndim else 1
+            nbytes = leaf.size * leaf.dtype.itemsize // max(rows, 1)
+            tell(leaf, how, nbytes, seconds / len(arrays))
         return out
 
     read.__name__ = read.__qualname__ = how
@@ -34,10 +37,3 @@ def observe_reads(function: Callable[..., Any], how: str, tell: Tell) -> Callabl
 def is_concrete(leaf: Any) -> bool:
     """Is this an array that holds values, not a traced one?"""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
-
-
-def _read_bytes(leaf: jax.Array, how: str) -> int:
-    """What is brought to the host; where one row is read, its bytes."""
-    nbytes = leaf.size * leaf.dtype.itemsize
-    rows = leaf.shape[0] if how == "unreplicate" and leaf.ndim else 1
-    return nbytes // max(rows, 1)

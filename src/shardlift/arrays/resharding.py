@@ -66,20 +66,18 @@ def _move_pieces(
     readers = Counter(shard.device for shard in sources.values())
     pieces = []
     for device, shard in sources.items():
-        cut = _relative(boxes[device], _box(shard.index, array.shape))
-        pieces.append(jax.block_until_ready(_piece(shard, cut, device)))
+        block, box = shard.data, _box(shard.index, array.shape)
+        whole = boxes[device] == box
+        if not whole:
+            pairs = zip(boxes[device], box, strict=True)
+            block = block[tuple(slice(a - low, b - low) for (a, b), (low, _) in pairs)]
+        # A buffer of its own: the shard will be freed.
+        piece = jax.device_put(block, device, may_alias=False if whole else None)
+        pieces.append(jax.block_until_ready(piece))
         readers[shard.device] -= 1
         if not readers[shard.device]:
             shard.data.delete()
     return jax.make_array_from_single_device_arrays(array.shape, sharding, pieces)
-
-
-def _piece(shard: Any, cut: tuple[slice, ...], device: Any) -> jax.Array:
-    """A part of a shard as its own buffer on ``device``: the shard will be freed."""
-    whole = all(s.indices(n) == (0, n, 1) for s, n in zip(cut, shard.data.shape, strict=True))
-    if whole:
-        return jax.device_put(shard.data, device, may_alias=False)
-    return jax.device_put(shard.data[cut], device)
 
 
 def _source(array: jax.Array, box: Box, device: Any) -> Any:
@@ -97,7 +95,3 @@ def _source(array: jax.Array, box: Box, device: Any) -> Any:
 
 def _box(index: tuple[slice, ...], shape: tuple[int, ...]) -> Box:
     return tuple(s.indices(n)[:2] for s, n in zip(index, shape, strict=True))
-
-
-def _relative(box: Box, within: Box) -> tuple[slice, ...]:
-    return tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(box, within, strict=True))

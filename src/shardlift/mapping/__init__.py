@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import jax
 
@@ -13,7 +13,7 @@ from shardlift.mapping.argument_placement import ReshardWarning
 from shardlift.mapping.divergence import DivergenceError
 from shardlift.mapping.nesting import NeedsInner
 from shardlift.mapping.pmap_options import Reshard, View, check_options
-from shardlift.mapping.registry import remember, site_of
+from shardlift.mapping.registry import mapped_functions, site_of
 from shardlift.mapping.site import MappedFunction
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ def pmap(
         finally:
             del failure  # its traceback holds this frame, and with it the arguments
 
-    return _with_methods(fun, pmapped, site)
+    for name in _METHODS:
+        setattr(pmapped, name, _method(name, fun, site))
+    pmapped.clear_cache = site.clear  # type: ignore[attr-defined]
+    mapped_functions[pmapped] = site
+    return cast("Pmapped", pmapped)
 
 
 # Method -> its module, imported when one is called: a first call of the pmap needs none of them.
@@ -136,15 +140,6 @@ _METHODS = {
     "as_shard_map": "ahead_of_time",
     "explain": "explanation",
 }
-
-
-def _with_methods(fun: Callable[..., Any], pmapped: Any, site: MappedFunction) -> Pmapped:
-    for name in _METHODS:
-        setattr(pmapped, name, _method(name, fun, site))
-    pmapped.clear_cache = site.clear
-    remember(pmapped, site)
-    typed: Pmapped = pmapped
-    return typed
 
 
 def _method(name: str, fun: Callable[..., Any], site: MappedFunction) -> Callable[..., Any]:

@@ -6,19 +6,18 @@ import contextlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import AxisType, NamedSharding
 
 from shardlift.arrays.resharding import move, rewrap
-from shardlift.mapping.axes import Axis
+from shardlift.mapping.axes import Axis, Names
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.pmap_options import Reshard
 
 _CONTEXTLIB = contextlib.__file__
-Names = Callable[[], Iterable[str]]
 
 
 class ReshardWarning(UserWarning):
@@ -53,7 +52,7 @@ def fit_leaves(
         wanted = plan.sharding(axis)
         if not _is_placed(leaf):
             continue
-        if _has_another_name(leaf, wanted):
+        if has_another_name(leaf, wanted):
             placed[k] = rewrap(leaf, wanted)
         elif _is_usable(leaf, wanted, plan):
             continue
@@ -84,13 +83,14 @@ def rename_axes(plan: Plan, leaves: Sequence[Any], axes: Sequence[Axis]) -> list
             continue
         key = (leaf.sharding, leaf.ndim, axis)
         if key not in differs:
-            differs[key] = _has_another_name(leaf, wanted[axis])
+            differs[key] = has_another_name(leaf, wanted[axis])
         if differs[key]:
             renamed[k] = rewrap(leaf, wanted[axis])
     return renamed if any(differs.values()) else None
 
 
-def _has_another_name(leaf: jax.Array, wanted: NamedSharding) -> bool:
+def has_another_name(leaf: jax.Array, wanted: NamedSharding) -> bool:
+    """Does it lie as wanted, on a mesh with other names or on none?"""
     return leaf.sharding != wanted and leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
 
 

@@ -13,6 +13,7 @@ import itertools
 import os
 import threading
 import time
+from typing import Any
 
 import jax
 
@@ -33,37 +34,49 @@ class DivergenceError(RuntimeError):
 
 def agree(what: str) -> None:
     """Wait until every process is about to run ``what``, or raise `DivergenceError`."""
-    client = _compat.coordination()
-    seconds = timeout()
-    if client is None or seconds <= 0 or jax.process_count() == 1:
+    if service() is None:
         return
-    meeting = _enter()
-    client.key_value_set(f"{meeting}/{jax.process_index()}", what, allow_overwrite=True)
-    descriptions = {jax.process_index(): what}
-    deadline = time.monotonic() + seconds
-    for process in range(jax.process_count()):
-        if process not in descriptions:
-            left = max(1, int(1000 * (deadline - time.monotonic())))
-            try:
-                descriptions[process] = client.blocking_key_value_get(f"{meeting}/{process}", left)
-            except jax.errors.JaxRuntimeError as error:
-                if "DEADLINE_EXCEEDED" not in str(error):
-                    raise DivergenceError(_broken_message(process, what, error)) from error
+    descriptions = exchange(_enter(), what)
     _leave()
     if len(descriptions) < jax.process_count() or len(set(descriptions.values())) > 1:
-        raise DivergenceError(_difference_message(descriptions, seconds))
+        raise DivergenceError(_difference_message(descriptions))
 
 
 def report_failure(error: BaseException) -> None:
     """Tell processes that wait for this one that it failed, and why."""
-    client = _compat.coordination()
-    if client is None or timeout() <= 0 or jax.process_count() == 1:
+    client = service()
+    if client is None:
         return
     first_line = str(error).partition("\n")[0]
     failure = f"failed with {type(error).__name__}: {first_line}"
     with contextlib.suppress(jax.errors.JaxRuntimeError):  # the service may be gone
         client.key_value_set(f"{_enter()}/{jax.process_index()}", failure, allow_overwrite=True)
     _leave()  # if all processes failed alike, all go on to the next meeting
+
+
+def service() -> Any:
+    """The client of the coordination service; None for one process, or if the check is off."""
+    client = _compat.coordination()
+    return None if client is None or timeout() <= 0 or jax.process_count() == 1 else client
+
+
+def exchange(meeting: str, text: str) -> dict[int, str]:
+    """The text that each process gives to this meeting; of those that arrive in time."""
+    client, deadline = service(), time.monotonic() + timeout()
+    client.key_value_set(f"{meeting}/{jax.process_index()}", text, allow_overwrite=True)
+    texts = {jax.process_index(): text}
+    for process in range(jax.process_count()):
+        left = max(1, int(1000 * (deadline - time.monotonic())))
+        try:
+            if process not in texts:
+                texts[process] = client.blocking_key_value_get(f"{meeting}/{process}", left)
+        except jax.errors.JaxRuntimeError as error:
+            if "DEADLINE_EXCEEDED" not in str(error):
+                first_line = str(error).partition("\n")[0]
+                raise DivergenceError(
+                    f"waiting for process {process} before {text}: the job broke ({first_line})"
+                ) from error
+    return texts
 
 
 def timeout() -> float:
@@ -86,12 +99,7 @@ def _leave() -> None:
         _meeting = None
 
 
-def _broken_message(process: int, what: str, error: BaseException) -> str:
-    first_line = str(error).partition("\n")[0]
-    return f"waiting for process {process} before {what}: the job broke ({first_line})"
-
-
-def _difference_message(descriptions: dict[int, str], seconds: float) -> str:
+def _difference_message(descriptions: dict[int, str]) -> str:
     count = jax.process_count()
     missing = sorted(set(range(count)) - set(descriptions))
     groups: dict[str, list[int]] = {}
@@ -99,7 +107,7 @@ def _difference_message(descriptions: dict[int, str], seconds: float) -> str:
         groups.setdefault(what, []).append(process)
     lines = [f"  {list_processes(who)}: {what}" for what, who in groups.items()]
     if missing:
-        lines.append(f"  {list_processes(missing)}: did not arrive within {seconds:g} s")
+        lines.append(f"  {list_processes(missing)}: did not arrive within {timeout():g} s")
     return (
         f"the {count} processes of this job are not about to run the same pmapped program, which "
         "would hang in its first collective:\n" + "\n".join(lines) + "\nEvery process must call "

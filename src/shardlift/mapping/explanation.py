@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -74,32 +74,29 @@ def explain(site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any])
             site.names(call), call.leaves, call.axes, site.donated(call), strict=True
         )
     ]
-    counts = Counter(_collectives(traced.jaxpr.jaxpr))
+    collectives = Counter(
+        (eqn.primitive.name, _compat.collective_axes(eqn))
+        for eqn in _compat.equations(traced.jaxpr.jaxpr)
+        if eqn.primitive.name in COLLECTIVES
+    )
+    out_axes = prefix_leaves(site.options.out_axes, traced.out_info, "out_axes")
+    out_leaves = jax.tree_util.tree_flatten_with_path(traced.out_info)[0]
+    outputs = [
+        ExplainedLeaf(
+            f"output{jax.tree_util.keystr(path)}", type_of(info), spec_of(axis, plan.label)
+        )
+        for (path, info), axis in zip(out_leaves, out_axes, strict=True)
+    ]
     return Explanation(
         name=site.name,
         mesh=plan.mesh,
         inputs=tuple(inputs),
-        outputs=tuple(_outputs(site, traced.out_info, plan.label)),
-        collectives=tuple((kind, axes, times) for (kind, axes), times in counts.items()),
+        outputs=tuple(outputs),
+        collectives=tuple((kind, axes, times) for (kind, axes), times in collectives.items()),
     )
-
-
-def _outputs(site: MappedFunction, out_info: Any, label: str) -> Iterator[ExplainedLeaf]:
-    axes = prefix_leaves(site.options.out_axes, out_info, "out_axes")
-    paths = jax.tree_util.tree_flatten_with_path(out_info)[0]
-    for (path, info), axis in zip(paths, axes, strict=True):
-        where = "output" + jax.tree_util.keystr(path)
-        spec = spec_of(axis, label)
-        yield ExplainedLeaf(where, type_of(info), spec)
 
 
 def type_of(leaf: Any) -> str:
     """Dtype and shape, as ``float32[8,4]``."""
     aval = jax.typeof(leaf)
     return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
-
-
-def _collectives(jaxpr: Any) -> Iterator[tuple[str, tuple[Hashable, ...]]]:
-    for eqn in _compat.equations(jaxpr):
-        if eqn.primitive.name in COLLECTIVES:
-            yield eqn.primitive.name, _compat.collective_axes(eqn)

@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from shardlift.arrays.resharding import rewrap
+from shardlift.mapping.argument_placement import has_another_name
 from shardlift.mapping.axes import Call
 from shardlift.mapping.plan import Plan
 
@@ -35,10 +36,11 @@ def lay_out(plan: Plan, call: Call, donated: Sequence[bool]) -> list[Any] | None
         return None
     out = plan.program.eval_shape(*call.args, **call.kwargs)
     leaves = list(call.leaves)
-    returned = [k for k in _returned_leaves(call, donated, out) if not ready[k]]
-    for k in returned:
-        leaves[k] = _lay_out_leaf(leaves[k], wanted[k])
-    return leaves if returned else None
+    for k in _returned_leaves(call, donated, out):
+        if not ready[k]:
+            put = rewrap if getattr(leaves[k], "committed", False) else jax.device_put
+            leaves[k] = put(leaves[k], wanted[k])
+    return leaves
 
 
 def _returned_leaves(call: Call, donated: Sequence[bool], out: Any) -> Iterator[int]:
@@ -62,13 +64,13 @@ def _parts(tree: Any) -> Iterator[Any]:
 
 def _form(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
-    return structure, tuple(_type(leaf) for leaf in leaves)
-
-
-def _type(leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray):  # as jit takes it: 32 bits, unless 64 are enabled
-        return leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype)
-    return np.shape(leaf), getattr(leaf, "dtype", type(leaf))
+    types: list[Any] = []
+    for leaf in leaves:
+        dtype = getattr(leaf, "dtype", type(leaf))
+        if isinstance(leaf, np.ndarray):  # as jit takes it: 32 bits, unless 64 are enabled
+            dtype = jax.dtypes.canonicalize_dtype(dtype)
+        types.append((np.shape(leaf), dtype))
+    return structure, tuple(types)
 
 
 def _needs_layout(leaf: Any, wanted: NamedSharding) -> bool:
@@ -77,11 +79,4 @@ def _needs_layout(leaf: Any, wanted: NamedSharding) -> bool:
         return True
     if not isinstance(leaf, jax.Array) or leaf.is_deleted():
         return False
-    has_other_name = leaf.sharding != wanted and leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
-    return not leaf.committed or has_other_name
-
-
-def _lay_out_leaf(leaf: Any, wanted: NamedSharding) -> Any:
-    if isinstance(leaf, jax.Array) and leaf.committed:
-        return rewrap(leaf, wanted)
-    return jax.device_put(leaf, wanted)
+    return not leaf.committed or has_another_name(leaf, wanted)

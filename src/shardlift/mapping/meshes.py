@@ -137,23 +137,19 @@ def own_context(mesh: Mesh) -> Iterator[None]:
     if not in_context_mesh():
         yield
     elif _compat.tracing():
-        _check_traced_context(mesh)
+        # JAX refuses this later and less clearly, or XLA crashes (0.10 to 0.12).
+        context = jax.sharding.get_abstract_mesh()
+        explicit = AxisType.Explicit in context.axis_types
+        if explicit or context.size != mesh.size:
+            why = "has Explicit axes" if explicit else f"has {context.size} devices"
+            raise ValueError(
+                f"a pmap over {dict(mesh.shape)} is traced (under jit, grad, vmap, scan or the "
+                f"like) inside jax.set_mesh({context}), whose mesh {why}: the two cannot be part "
+                "of one program. Call the pmapped function outside that transformation, leave "
+                f"set_mesh for the call, or set a mesh of {mesh.size} devices with Auto axes."
+            )
         with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
             yield
     else:
         with jax.set_mesh(mesh):
             yield
-
-
-def _check_traced_context(mesh: Mesh) -> None:
-    """Refuse what JAX refuses later and less clearly, or what crashes XLA (0.10 to 0.12)."""
-    context = jax.sharding.get_abstract_mesh()
-    explicit = AxisType.Explicit in context.axis_types
-    if explicit or context.size != mesh.size:
-        why = "has Explicit axes" if explicit else f"has {context.size} devices"
-        raise ValueError(
-            f"a pmap over {dict(mesh.shape)} is traced (under jit, grad, vmap, scan or the like) "
-            f"inside jax.set_mesh({context}), whose mesh {why}: the two cannot be part of one "
-            "program. Call the pmapped function outside that transformation, leave set_mesh "
-            f"for the call, or set a mesh of {mesh.size} devices with Auto axes."
-        )

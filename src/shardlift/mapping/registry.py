@@ -58,8 +58,7 @@ def _weak_getter(fun: Fun) -> Callable[[], Fun]:
 
 # The sites of each function, by identity: equality is not enough, since the site of a function must
 # neither outlive it nor serve another one. An entry is removed with its function.
-_sites: dict[int, dict[Any, MappedFunction]] = {}
-_functions: dict[int, weakref.ref[Any]] = {}
+_sites: dict[int, tuple[weakref.ref[Any], dict[Any, MappedFunction]]] = {}
 _sites_lock = threading.RLock()
 
 
@@ -77,33 +76,13 @@ def site_of(fun: Fun, options: PmapOptions) -> MappedFunction:
         hash(key)
         with _sites_lock:
             if identity not in _sites:
-                _functions[identity] = weakref.ref(fun, lambda _: _forget(identity))
-                _sites[identity] = {}
-            sites = _sites[identity]
+                _sites[identity] = weakref.ref(fun, lambda _: _sites.pop(identity, None)), {}
+            sites = _sites[identity][1]
             if key not in sites:
                 sites[key] = _make(fun, options)
             return sites[key]
     except TypeError:  # an option that cannot be hashed, or a function without weak references
         return _make(fun, options)
-
-
-# The site of each function that `pmap` returned. Not an attribute: functools.wraps copies those.
-_site_behind: weakref.WeakKeyDictionary[Callable[..., Any], MappedFunction] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def remember(pmapped: Callable[..., Any], site: MappedFunction) -> None:
-    """Record that calling ``pmapped`` calls ``site`` and does nothing else."""
-    _site_behind[pmapped] = site
-
-
-def site_behind(fun: Callable[..., Any]) -> MappedFunction | None:
-    """The site of a function that `pmap` returned; None for any other function."""
-    try:
-        return _site_behind.get(fun)
-    except TypeError:  # not hashable, or without weak references
-        return None
 
 
 def _make(fun: Fun, options: PmapOptions) -> MappedFunction:
@@ -113,7 +92,15 @@ def _make(fun: Fun, options: PmapOptions) -> MappedFunction:
     return site
 
 
-def _forget(identity: int) -> None:
-    with _sites_lock:
-        _sites.pop(identity, None)
-        _functions.pop(identity, None)
+# The site of each function that `pmap` returned. Not an attribute: functools.wraps copies those.
+mapped_functions: weakref.WeakKeyDictionary[Callable[..., Any], MappedFunction] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def site_behind(fun: Callable[..., Any]) -> MappedFunction | None:
+    """The site of a function that `pmap` returned; None for any other function."""
+    try:
+        return mapped_functions.get(fun)
+    except TypeError:  # not hashable, or without weak references
+        return None

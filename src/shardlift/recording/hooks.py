@@ -58,7 +58,7 @@ def hook_pmap(pmap: Callable[..., Any], observe: Observe, fault: Fault) -> Calla
         if recorded is not pmapped:
             recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
             if real and site is not None:
-                registry.remember(recorded, site)
+                registry.mapped_functions[recorded] = site
         return recorded
 
     return _hook(pmap, observed, fault, lambda _: True)

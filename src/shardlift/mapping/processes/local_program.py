@@ -79,9 +79,9 @@ def find_shortcut(
 
     Arrays whose buffers are not simply rewrapped need the conversions.
     """
-    plain = [isinstance(x.sharding, NamedSharding) and not is_key(x) for x in inputs]
-    rewrapped = [hasattr(view, MEMORY) for view in jax.tree.leaves(views)]
-    if _compat.tracing() or not all(plain) or not all(rewrapped):
+    plain = all(isinstance(x.sharding, NamedSharding) and not is_key(x) for x in inputs)
+    rewrapped = all(hasattr(view, MEMORY) for view in jax.tree.leaves(views))
+    if _compat.tracing() or not plain or not rewrapped:
         return None
     run = _compat.runner(compile_program(), len(inputs))
     return None if run is None else Shortcut(run, bridge, inputs, views)
@@ -115,15 +115,12 @@ class Shortcut:
         placed: list[Any] = []
         for leaf, kind, sharding in zip(leaves, self._types, self._shardings, strict=True):
             if getattr(leaf, "aval", None) is not kind or leaf.sharding is not sharding:
-                if not _has_type(leaf, self._wanted[len(placed)]):
+                k = len(placed)
+                if not _has_type(leaf, self._wanted[k]):
                     return None
-                leaf = self._place_leaf(len(placed), leaf)
+                leaf = jax.device_put(leaf, self._places[k])
+                self._types[k], self._shardings[k] = leaf.aval, leaf.sharding
             placed.append(leaf)
-        return placed
-
-    def _place_leaf(self, k: int, leaf: Any) -> Any:
-        placed = jax.device_put(leaf, self._places[k])
-        self._types[k], self._shardings[k] = placed.aval, placed.sharding
         return placed
 
     def run(self, placed: list[Any]) -> Any:
@@ -139,8 +136,5 @@ def _has_type(leaf: Any, wanted: Any) -> bool:
     if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
         return False
     kind = jax.typeof(leaf)
-    return (kind.shape, kind.dtype, kind.weak_type) == (
-        wanted.shape,
-        wanted.dtype,
-        wanted.weak_type,
-    )
+    same = kind.shape == wanted.shape and kind.dtype == wanted.dtype
+    return same and kind.weak_type == wanted.weak_type

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
-from tests.cli.lsp.editor import LAZY, Editor
+from tests.cli.lsp.editor import Editor
 
 HEAD = "import functools\n\nimport jax\nimport jax.numpy as jnp\n"
 SITE = """
@@ -49,7 +49,7 @@ LINE = HEAD.count("\n") + 8 + 22 * 5  # of a decorator
 
 async def measure(editor: Editor, text: str) -> None:
     """One line for each thing that an editor asks."""
-    await editor.start(LAZY)
+    await editor.start()
     uri, versions = editor.uri("train.py"), iter(range(2, 99))
     pid = editor.client._server.pid  # type: ignore[union-attr]
     place = types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(LINE, 20))

@@ -22,18 +22,10 @@ CAPABILITIES = types.ClientCapabilities(
         )
     ),
     text_document=types.TextDocumentClientCapabilities(
-        code_action=types.CodeActionClientCapabilities(disabled_support=True)
-    ),
-)
-
-LAZY = types.ClientCapabilities(
-    text_document=types.TextDocumentClientCapabilities(
         code_action=types.CodeActionClientCapabilities(
-            data_support=True,
-            disabled_support=True,
-            resolve_support=types.ClientCodeActionResolveOptions(["edit"]),
+            data_support=True, resolve_support=types.ClientCodeActionResolveOptions(["edit"])
         )
-    )
+    ),
 )
 
 
@@ -45,6 +37,7 @@ class Editor:
         self.client = LanguageClient("tests", "1")
         self.diagnostics: dict[str, list[types.Diagnostic]] = {}
         self.versions: dict[str, int | None] = {}
+        self.messages: list[str] = []
         self._published = asyncio.Event()
 
         @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
@@ -53,21 +46,23 @@ class Editor:
             self.versions[params.uri] = params.version
             self._published.set()
 
+        @self.client.feature(types.WINDOW_SHOW_MESSAGE)
+        def tell(params: types.ShowMessageParams) -> None:
+            self.messages.append(params.message)
+
     def uri(self, name: str) -> str:
         """The address of a file of the folder."""
         uri = uris.from_fs_path(str(self.folder / name))
         assert uri is not None
         return uri
 
-    async def start(
-        self, capabilities: types.ClientCapabilities = CAPABILITIES
-    ) -> types.InitializeResult:
+    async def start(self) -> types.InitializeResult:
         """Start the server, and say hello."""
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-P", "-m", "shardlift", "lsp", "--stdio"]
         await self.client.start_io(*command, cwd=self.folder, env=env)
         hello = types.InitializeParams(
-            capabilities=capabilities,
+            capabilities=CAPABILITIES,
             root_uri=self.uri(""),
         )
         result = await self.ask(self.client.initialize_async(hello))
@@ -114,6 +109,11 @@ class Editor:
         changes = [types.TextDocumentContentChangeWholeDocument(text)]
         self.client.text_document_did_change(types.DidChangeTextDocumentParams(document, changes))
 
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        """The action that was chosen, with its edit."""
+        made: types.CodeAction = await self.ask(self.client.code_action_resolve_async(action))
+        return made
+
     async def actions(self, uri: str, line: int, column: int = 0) -> dict[str, types.CodeAction]:
         """The code actions at a position, by title."""
         place = types.Position(line, column)
@@ -126,12 +126,12 @@ class Editor:
         return {action.title: action for action in answer or []}
 
 
-def run(folder: Path, session: Callable[[Editor], Awaitable[None]], **options: Any) -> None:
+def run(folder: Path, session: Callable[[Editor], Awaitable[None]]) -> None:
     """A session from hello to goodbye."""
 
     async def whole() -> None:
         editor = Editor(folder)
-        await editor.start(**options)
+        await editor.start()
         try:
             await session(editor)
         finally:

@@ -12,7 +12,7 @@ pytest.importorskip("pygls")
 
 from lsprotocol import types
 
-from tests.cli.lsp.editor import LAZY, Editor, applied, run
+from tests.cli.lsp.editor import Editor, applied, run
 
 pytestmark = [
     pytest.mark.exhaustive,
@@ -94,21 +94,6 @@ def test_hover_explains_the_rule(folder: Path) -> None:
 
 
 def test_one_pmap_is_rewritten_or_all(folder: Path) -> None:
-    async def session(editor: Editor) -> None:
-        await editor.open("train.py", PMAP)
-        actions = await editor.actions(editor.uri("train.py"), 2, 10)
-        assert list(actions) == [
-            "Rewrite this with shard_map",
-            "Rewrite all in this file with shard_map",
-        ]
-        one, whole = (_after(actions[title], PMAP) for title in actions)
-        assert "step = spmd_map(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n" in one
-        assert "step = spmd_map(lambda x: x)\nother = spmd_map(lambda x: x + 1)\n" in whole
-
-    run(folder, session)
-
-
-def test_an_editor_that_resolves_gets_the_rewrite_that_is_chosen(folder: Path) -> None:
     """Nothing is rewritten to list the actions, and diagnostics say which version they are of."""
 
     async def session(editor: Editor) -> None:
@@ -118,13 +103,15 @@ def test_an_editor_that_resolves_gets_the_rewrite_that_is_chosen(folder: Path) -
         await editor.until(lambda: editor.versions[uri] == 7)
         assert _lines(editor.diagnostics[uri]) == [("SL201", 2), ("SL201", 3)]
         actions = await editor.actions(uri, 2, 10)
-        chosen = actions["Rewrite this with shard_map"]
-        assert chosen.edit is None
-        made = await editor.ask(editor.client.code_action_resolve_async(chosen))
-        assert "other = jax.pmap(lambda x: x + 1)\n" in _after(made, PMAP)
-        assert "step = jax.pmap" not in _after(made, PMAP)
+        assert [action.edit for action in actions.values()] == [None, None]
+        one = _after(await editor.resolve(actions["Rewrite this with shard_map"]), PMAP)
+        assert "step = spmd_map(lambda x: x)\nother = jax.pmap(lambda x: x + 1)\n" in one
+        whole = _after(
+            await editor.resolve(actions["Rewrite all in this file with shard_map"]), PMAP
+        )
+        assert "step = spmd_map(lambda x: x)\nother = spmd_map(lambda x: x + 1)\n" in whole
 
-    run(folder, session, capabilities=LAZY)
+    run(folder, session)
 
 
 def _after(action: types.CodeAction, text: str) -> str:
@@ -158,7 +145,9 @@ def test_a_rewrite_creates_the_module_of_helpers(folder: Path) -> None:
     async def session(editor: Editor) -> None:
         await editor.open("pkg/train.py", PMAP)
         actions = await editor.actions(editor.uri("pkg/train.py"), 2)
-        changes = actions["Rewrite all in this file with shard_map"].edit.document_changes
+        made = await editor.resolve(actions["Rewrite all in this file with shard_map"])
+        assert made.edit is not None
+        changes = made.edit.document_changes
         created, helpers, own = changes
         assert isinstance(created, types.CreateFile)
         assert created.uri == editor.uri("pkg/_spmd.py")
@@ -169,24 +158,13 @@ def test_a_rewrite_creates_the_module_of_helpers(folder: Path) -> None:
     run(folder, session)
 
 
-def test_an_editor_that_cannot_create_files_is_told_so(folder: Path) -> None:
-    _package(folder)
-
-    async def session(editor: Editor) -> None:
-        await editor.open("pkg/train.py", PMAP)
-        actions = await editor.actions(editor.uri("pkg/train.py"), 2)
-        assert actions == {}
-
-    run(folder, session, capabilities=types.ClientCapabilities())
-
-
 def test_a_site_that_cannot_be_rewritten_says_why(folder: Path) -> None:
     async def session(editor: Editor) -> None:
         await editor.open("train.py", "import jax\nf = jax.pmap(len, global_arg_shapes=s)\n")
         actions = await editor.actions(editor.uri("train.py"), 1, 8)
-        disabled = actions["Rewrite this with shard_map"].disabled
-        assert disabled is not None
-        assert "global_arg_shapes" in disabled.reason
+        chosen = await editor.resolve(actions["Rewrite this with shard_map"])
+        assert chosen.edit is None
+        assert "global_arg_shapes" in editor.messages[-1]
 
     run(folder, session)
 

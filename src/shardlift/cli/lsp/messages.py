@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from lsprotocol import types
@@ -11,7 +10,7 @@ from lsprotocol import types
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp.analysis import line_edits
 from shardlift.cli.lsp.positions import Positions
-from shardlift.source.model import Edit, Finding, Level, Rule
+from shardlift.source.model import Edit, Finding, Level
 
 SOURCE = "shardlift"
 _SEVERITY = {
@@ -20,20 +19,6 @@ _SEVERITY = {
     Level.NOTE: types.DiagnosticSeverity.Information,
 }
 _NAMES = "SL1"  # the family of removed and renamed names, which editors strike out
-
-
-@dataclass(frozen=True)
-class NewText:
-    """What becomes of a file."""
-
-    uri: str
-    before: str
-    after: str
-
-    @property
-    def is_new_file(self) -> bool:
-        """Whether the editor has to create it: it had no text before."""
-        return not self.before
 
 
 def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:
@@ -54,20 +39,13 @@ def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.
 
 def hover(findings: Iterable[Finding]) -> str:
     """The explanations of the rules of some findings, as Markdown."""
-    codes = dict.fromkeys(finding.code for finding in findings)
-    return "\n\n---\n\n".join(_explanation(all_rules()[code]) for code in codes)
-
-
-def _explanation(rule: Rule) -> str:
-    paragraphs = (" ".join(part.split()) for part in rule.explain.strip().split("\n\n"))
-    return "\n\n".join(
-        [
-            f"**{rule.code} {rule.name}** ({rule.level.value})",
-            *paragraphs,
-            f"What to do: {rule.advice}",
-            f"[Reference]({rule.reference})",
-        ]
-    )
+    explained = []
+    for rule in (all_rules()[code] for code in dict.fromkeys(f.code for f in findings)):
+        paragraphs = (" ".join(part.split()) for part in rule.explain.strip().split("\n\n"))
+        title = f"**{rule.code} {rule.name}** ({rule.level.value})"
+        todo = (f"What to do: {rule.advice}", f"[Reference]({rule.reference})")
+        explained.append("\n\n".join([title, *paragraphs, *todo]))
+    return "\n\n---\n\n".join(explained)
 
 
 def quick_fix(uri: str, finding: Finding, positions: Positions) -> types.CodeAction:
@@ -80,54 +58,20 @@ def quick_fix(uri: str, finding: Finding, positions: Positions) -> types.CodeAct
     )
 
 
-def rewrite_action(
-    title: str,
-    texts: Sequence[NewText],
-    reason: str,
-    positions_of: Callable[[str], Positions],
-    client: Any,
-) -> types.CodeAction | None:
-    """An action that changes texts; disabled or None, if there is a reason why it cannot."""
-    if not reason and any(text.is_new_file for text in texts) and not _creates(client):
-        reason = "the editor cannot create the module of helpers; use `shardlift migrate`"
-    if reason:
-        disabled = types.CodeActionDisabled(reason=reason)
-        kind = types.CodeActionKind.RefactorRewrite
-        return types.CodeAction(title, kind, disabled=disabled) if _disables(client) else None
-    changes = [
-        change for text in texts for change in _text_changes(text, positions_of(text.before))
-    ]
-    edit = types.WorkspaceEdit(document_changes=changes)
-    return types.CodeAction(title, types.CodeActionKind.RefactorRewrite, edit=edit)
-
-
-def _text_changes(text: NewText, positions: Positions) -> list[Any]:
-    document = types.OptionalVersionedTextDocumentIdentifier(uri=text.uri)
-    edits = _text_edits(line_edits(text.before, text.after), positions)
-    changes: list[Any] = [types.TextDocumentEdit(text_document=document, edits=edits)]
-    if text.is_new_file:
-        options = types.CreateFileOptions(ignore_if_exists=True)
-        changes.insert(0, types.CreateFile(uri=text.uri, options=options))
-    return changes
+def rewrite_edit(
+    texts: Iterable[tuple[str, str, str]], positions_of: Callable[[str], Positions]
+) -> types.WorkspaceEdit:
+    """The edit that changes files: of each its address, old and new text. One without is new."""
+    changes: list[Any] = []
+    for uri, before, after in texts:
+        if not before:
+            options = types.CreateFileOptions(ignore_if_exists=True)
+            changes.append(types.CreateFile(uri=uri, options=options))
+        document = types.OptionalVersionedTextDocumentIdentifier(uri=uri)
+        edits = _text_edits(line_edits(before, after), positions_of(before))
+        changes.append(types.TextDocumentEdit(text_document=document, edits=edits))
+    return types.WorkspaceEdit(document_changes=changes)
 
 
 def _text_edits(edits: Iterable[Edit], positions: Positions) -> list[Any]:
     return [types.TextEdit(positions.range(edit.span), edit.replacement) for edit in edits]
-
-
-def resolves(client: Any) -> bool:
-    """Whether the editor asks for the edits of an action when it is chosen."""
-    actions = getattr(getattr(client, "text_document", None), "code_action", None)
-    lazy = getattr(getattr(actions, "resolve_support", None), "properties", None) or []
-    return "edit" in lazy and bool(getattr(actions, "data_support", False))
-
-
-def _creates(client: Any) -> bool:
-    edits = getattr(getattr(client, "workspace", None), "workspace_edit", None)
-    operations = getattr(edits, "resource_operations", None) or []
-    return types.ResourceOperationKind.Create in operations
-
-
-def _disables(client: Any) -> bool:
-    actions = getattr(getattr(client, "text_document", None), "code_action", None)
-    return bool(getattr(actions, "disabled_support", False))

@@ -19,7 +19,6 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.lsp import messages
 from shardlift.cli.lsp.analysis import Analysis
 from shardlift.cli.lsp.documents import CANCELLED, Document, Files
-from shardlift.cli.lsp.messages import NewText
 from shardlift.cli.lsp.positions import Positions
 from shardlift.source.model import Finding, Span
 
@@ -114,22 +113,28 @@ class EditorSession:
                 action = types.CodeAction(title, types.CodeActionKind.RefactorRewrite)
                 action.data = {"uri": uri, "lines": lines}
                 actions.append(action)
-        if messages.resolves(self.server.client_capabilities):
-            return actions
-        made = [a if a.data is None else await self._made(a, document) for a in actions]
-        return [action for action in made if action is not None]
+        return actions
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
         """Make the rewrite that was chosen; if there is none, say why."""
         data: Any = action.data
         if data is None:
             return action
-        made = await self._made(action, self._document(data["uri"]))
-        if made is not None and made.disabled is not None:
-            text = f"shardlift: {made.disabled.reason}"
+        lines = data.get("lines")  # null may be dropped on the way
+        part = Span(lines[0], 0, lines[1], 0) if lines else None
+        rewrite = await _in_thread(self.analysis.rewrite, self._document(data["uri"]), part)
+        if rewrite.refused:
+            text = f"shardlift: {rewrite.refused}"
             message = types.ShowMessageParams(types.MessageType.Info, text)
             self.server.window_show_message(message)
-        return made or action
+            return action
+        texts = [
+            (uris.from_fs_path(file.path) or file.path, file.before, file.after)
+            for file in rewrite.files
+        ]
+        encoding = self.server.workspace.position_encoding
+        edit = messages.rewrite_edit(texts, lambda text: Positions(text, encoding))
+        return types.CodeAction(action.title, action.kind, edit=edit)
 
     # ---- documents
 
@@ -155,21 +160,6 @@ class EditorSession:
             last = document, self._changes, self.analysis.check(document)
             self._reports[document.path] = last
         return last[2]
-
-    async def _made(self, action: types.CodeAction, document: Document) -> types.CodeAction | None:
-        """A rewrite with its edits, or with the reason why there are none."""
-        data: Any = action.data
-        lines = data.get("lines")  # null may be dropped on the way
-        part = Span(lines[0], 0, lines[1], 0) if lines else None
-        rewrite = await _in_thread(self.analysis.rewrite, document, part)
-        texts = [
-            NewText(uris.from_fs_path(file.path) or file.path, file.before, file.after)
-            for file in rewrite.files
-        ]
-        client = self.server.client_capabilities
-        encoding = self.server.workspace.position_encoding
-        positions_of = lambda text: Positions(text, encoding)  # noqa: E731
-        return messages.rewrite_action(action.title, texts, rewrite.refused, positions_of, client)
 
     # ---- diagnostics
 

@@ -100,6 +100,4 @@ def test_the_work_grows_with_the_file(shape: str) -> None:
     check_text(text(1))  # what is found once per run
     first, second, third = (_steps(text(n * N)) for n in (1, 2, 3))
     more = (third - second) - (second - first)
-    # Branches join the names of a part of the module, so up to 64 of them count.
-    tolerance = 0.12 if shape in ("in branches", "in tries") else 0.02
-    assert abs(more) < tolerance * (second - first), (first, second, third)
+    assert abs(more) < 0.02 * (second - first), (first, second, third)

@@ -10,7 +10,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -53,7 +53,7 @@ class Index:
         self.opens: dict[ast.AST, Scope] = {}  # the scope that a function or class opens
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         # Results of `reaching` and of `returns`, which are asked for often.
-        self.flows: dict[Scope, object] = {}
+        self.flows: dict[object, Any] = {}
         self._returns: dict[ast.AST, list[ast.expr]] = {}
         self.module = Scope(root, None)
         self.opens[root] = self.module
@@ -72,14 +72,27 @@ class Index:
         return uses
 
     @cached_property
-    def names_in(self) -> dict[Scope, list[ast.Name]]:
-        """The names that are written in a scope; in a comprehension, they are the outer scope's."""
-        by_scope: defaultdict[Scope, list[ast.Name]] = defaultdict(list)
+    def names_in(self) -> dict[tuple[Scope, str], list[ast.Name]]:
+        """Every place of a name in a scope; in a comprehension, they are the outer scope's."""
+        by_scope: defaultdict[tuple[Scope, str], list[ast.Name]] = defaultdict(list)
         for node in self.nodes(ast.Name):
             scope = self.scope_of[node]
             while scope.is_comprehension and scope.parent is not None:
                 scope = scope.parent
-            by_scope[scope].append(node)
+            by_scope[scope, node.id].append(node)
+        return by_scope
+
+    @cached_property
+    def jumps(self) -> dict[ast.AST, list[ast.stmt]]:
+        """The statements that jump, by the function, class or module around them."""
+        kinds: tuple[type[ast.stmt], ...] = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+        nodes: list[ast.AST] = [node for kind in kinds for node in self.nodes(kind)]
+        by_scope: defaultdict[ast.AST, list[ast.stmt]] = defaultdict(list)
+        for node in (*nodes, *self.attributes.get("exit", ())):
+            statement = self.statement(node)
+            if statement is not None:
+                around = next(n for n in self.ancestors(statement) if n in self.opens)
+                by_scope[around].append(statement)
         return by_scope
 
     @cached_property

@@ -55,13 +55,13 @@ def main():
     positions = {"loc": 3 + 0.1 * spread, "log_scale": 0.1 * spread}
     states = jax.vmap(hmc.init)(positions)
     keys = jax.random.split(sample_key, n)
-    mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+    mesh = jax.sharding.Mesh(jax.devices(), ("devices",))
     chains = jax.jit(
         jax.shard_map(
             per_row(lambda key, state: inference_loop(key, hmc.step, state, SAMPLES)),
             mesh=mesh,
-            in_specs=jax.P("_devices"),
-            out_specs=jax.P("_devices"),
+            in_specs=jax.P("devices"),
+            out_specs=jax.P("devices"),
             check_vma=False,
         )
     )

@@ -30,11 +30,15 @@ def predict(params, x):
 
 
 mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
-spec = jax.P("batch")
 
 
 @jax.jit
-@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@jax.shard_map(
+    mesh=mesh,
+    in_specs=jax.P("batch"),
+    out_specs=jax.P("batch"),
+    check_vma=False,
+)
 @per_row
 def eval_step(params, batch):
     logits = jax.nn.log_softmax(predict(params, batch["x"]))
@@ -45,14 +49,13 @@ def eval_step(params, batch):
     return lax.psum(sums, axis_name="batch")
 
 
-device_mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
 # Takes batches of any size: pads them to a multiple of the devices, and takes that off again.
 p_predict = jax_utils.pad_shard_unpad(jax.jit(
     jax.shard_map(
         per_row(predict),
-        mesh=device_mesh,
-        in_specs=jax.P("_devices"),
-        out_specs=jax.P("_devices"),
+        mesh=mesh,
+        in_specs=jax.P("batch"),
+        out_specs=jax.P("batch"),
         check_vma=False,
     )
 ), static_argnums=(0,))

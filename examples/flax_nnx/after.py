@@ -39,16 +39,12 @@ graphdef = nnx.graphdef(Regressor(nnx.Rngs(params=0, dropout=1)))
 optimizer = optax.adam(1e-2)
 
 
-device_mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+spec = jax.P("batch")
 
 
 @jax.jit
-@jax.shard_map(
-    mesh=device_mesh,
-    in_specs=jax.P("_devices"),
-    out_specs=jax.P("_devices"),
-    check_vma=False,
-)
+@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
 @per_row
 def create(dropout_key):
     """The same parameters on every device, another key for dropout on each."""
@@ -58,10 +54,6 @@ def create(dropout_key):
 
 def loss_fn(model, batch):
     return jnp.mean((model(batch["x"]) - batch["y"]) ** 2)
-
-
-mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
-spec = jax.P("batch")
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))

@@ -58,13 +58,13 @@ def main():
     sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     n = jax.local_device_count()
     rng_keys = jax.random.split(jax.random.PRNGKey(0), n)
-    mesh = jax.sharding.Mesh(jax.devices(), ("_devices",))
+    mesh = jax.sharding.Mesh(jax.devices(), ("devices",))
     samples = jax.jit(
         jax.shard_map(
             per_row_of(do_mcmc, in_axes=(0, None, None)),
             mesh=mesh,
-            in_specs=(jax.P("_devices"), jax.P(), jax.P()),
-            out_specs=jax.P("_devices"),
+            in_specs=(jax.P("devices"), jax.P(), jax.P()),
+            out_specs=jax.P("devices"),
             check_vma=False,
         ),
         in_shardings=(

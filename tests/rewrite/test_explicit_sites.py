@@ -129,6 +129,44 @@ def test_the_mesh_of_the_training_step_is_called_mesh() -> None:
     assert "j_mesh = jax.sharding.Mesh(jax.devices(), ('j',))" in text
 
 
+UNNAMED = program(
+    "p_step = jax.pmap(step, 'i')\n    double = jax.pmap(lambda x: 2 * x)\n    double(x)"
+)
+
+
+def test_a_site_without_an_axis_takes_that_of_the_others() -> None:
+    text = after(UNNAMED)
+    assert text.count("mesh = jax.sharding.Mesh(jax.devices(), ('i',))") == 1
+    assert "devices')" not in text
+    assert 'jax.P("devices")' in after(program("p_step = jax.pmap(max)").replace("'i'", "None"))
+    asking = "try:\n    jax.lax.psum(1, 'i')\nexcept NameError:\n    pass\n"
+    for others in ({"other": asking}, {"other": "import kfac_jax\n"}):
+        assert "jax.P('_devices')" in after(UNNAMED, **others)
+    assert "jax.P('_devices')" in after(UNNAMED + asking.replace("NameError", "Exception"))
+
+
+ROWS_THAT_ARE_THE_DEVICES = {
+    "in a number": "x = np.zeros((jax.device_count(), 64 // jax.device_count()), np.float32)[:, 0]",
+    "nothing is known of them": "import os; x = getattr(np, 'arange')(len(jax.devices())) * 1.0",
+}
+
+
+@pytest.mark.parametrize("rows", ROWS_THAT_ARE_THE_DEVICES.values())
+def test_rows_are_one_per_device_unless_the_text_says_otherwise(rows: str) -> None:
+    before = program(rows=rows)
+    text = after(before)
+    assert "per_row(" in text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
+def test_what_is_bound_beforehand_is_a_call() -> None:
+    call = "functools.partial(p_step, x)(x)"
+    before = "import functools\n" + program(main=MAIN.replace("p_step(x, x)", call))
+    text = after(before)
+    assert "per_row(step)" in text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
 def test_a_comment_stays_with_its_statement() -> None:
     lines = [line.strip() for line in after(program(SITES["in a branch"])).splitlines()]
     at = lines.index("# a comment")
@@ -138,6 +176,10 @@ def test_a_comment_stays_with_its_statement() -> None:
 
 SHARED = {
     "rows that are not the devices": {"rows": "x = np.arange(4, dtype=np.float32)"},
+    "one row": {"rows": "x = np.float32(2)[None]"},
+    "a number that the program was given": {
+        "rows": "n_devices = int('4'); x = np.arange(n_devices).astype(np.float32)"
+    },
     "a part of the devices": {"rows": f"{ROWS}; n = len(jax.devices()[:2])"},
     "a number that may be another": {
         "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"

@@ -7,6 +7,7 @@ one row per device.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -24,7 +25,7 @@ from shardlift.rewrite.options import (
     UnsupportedError,
     plain_options,
 )
-from shardlift.rewrite.row_counts import has_row_per_device
+from shardlift.rewrite.row_counts import may_have_other_rows
 from shardlift.rewrite.scripts import (
     is_guard,
     is_mapped_again,
@@ -44,6 +45,10 @@ _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = (*_DEFINITIONS, ast.ClassDef)
 MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
+# The axis of sites without a name, and the words of code that may ask which axes there are.
+USUAL_AXIS = "devices"
+_ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
+_COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
 STATIC = "it has static arguments: bind them with functools.partial, and map that"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
@@ -66,6 +71,7 @@ class _Site:
 
     options: Options
     plain: PlainOptions
+    axis: str = ""  # as the text has it, or will
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
 
 
@@ -94,7 +100,7 @@ def explicit_sites(
             plain[mention] = _read_site(file, mention, options)
         except UnsupportedError as error:
             forms[mention] = str(error)
-    plain = _with_lazy_meshes(file, plain)
+    plain = _with_lazy_meshes(file, _with_axes(file, plain, style))
     for mention, site in plain.items():
         if site.is_lazy and (None in _each(site) or not _means_the_same_later(file, site.options)):
             forms[mention] = (
@@ -102,7 +108,7 @@ def explicit_sites(
             )
     plain = {mention: site for mention, site in plain.items() if mention not in forms}
     names: dict[str, tuple[str, str]] = {}  # of the meshes and their specs, by the mesh's text
-    for key, mentions in _groups(file, plain, style):
+    for key, mentions in _groups(file, plain):
         forms |= _write_group(file, key, {m: plain[m] for m in mentions}, names, style)
     return forms
 
@@ -124,12 +130,32 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         raise UnsupportedError(
             "it is called with keyword arguments, which shard_map does not take: pass them in order"
         )
-    if not any(has_row_per_device(other, call.args) for other, call in calls):
+    if all(may_have_other_rows(other, call.args) for other, call in calls):
         raise UnsupportedError(
-            "nothing shows that its arguments have one row per device: if they have, write "
-            "jax.jit(jax.shard_map(...)) over all devices"
+            "its arguments may have another number of rows than one per device: if they have one, "
+            "write jax.jit(jax.shard_map(...)) over all devices"
         )
     return _Site(options, plain)
+
+
+def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict[Mention, _Site]:
+    """The sites with the name of their axis: those without one take that of the others."""
+    names = {mention: site.options.text("axis_name") for mention, site in sites.items()}
+    literal = [name for name in names.values() if name and name[0] in "\"'"]
+    usual = max(literal, key=literal.count, default=style.string(USUAL_AXIS))
+    unnamed = style.string(DEFAULT_AXIS) if _asks_for_an_axis(file) else usual
+    return {m: replace(site, axis=names[m] or unnamed) for m, site in sites.items()}
+
+
+def _asks_for_an_axis(file: File) -> bool:
+    """Whether code may find out that it runs under an axis: `pmean` where `NameError` is caught."""
+    memo = file.project.memo
+    if _asks_for_an_axis not in memo:
+        fresh = file.project.fresh()
+        memo[_asks_for_an_axis] = any(True for word in _ASKING for _ in fresh.files_with(word))
+        fresh.close()
+    tried = (ast.unparse(node) for node in file.index.nodes(ast.Try))
+    return bool(memo[_asks_for_an_axis]) or any(map(_COLLECTIVE.search, tried))
 
 
 def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mention, _Site]:
@@ -192,18 +218,16 @@ def _write_group(
     return forms
 
 
-def _groups(
-    file: File, sites: Mapping[Mention, _Site], style: Style
-) -> list[tuple[_MeshKey, list[Mention]]]:
+def _groups(file: File, sites: Mapping[Mention, _Site]) -> list[tuple[_MeshKey, list[Mention]]]:
     """The sites that share a mesh, training steps first."""
     shared = {
-        _key(file, mention, site, style)
+        _key(file, mention, site)
         for mention, site in sites.items()
         if _function_around(file, mention) is None and not site.is_lazy
     }
     groups: dict[_MeshKey, list[Mention]] = {}
     for mention, site in sites.items():
-        key = _key(file, mention, site, style)
+        key = _key(file, mention, site)
         of_module = replace(key, function=None)
         groups.setdefault(of_module if of_module in shared else key, []).append(mention)
 
@@ -239,10 +263,9 @@ def _is_script(file: File) -> bool:
     return may_touch_devices(file, len(file.lines))
 
 
-def _key(file: File, mention: Mention, site: _Site, style: Style) -> _MeshKey:
-    axis = site.options.text("axis_name") or style.string(DEFAULT_AXIS)
+def _key(file: File, mention: Mention, site: _Site) -> _MeshKey:
     devices = site.plain.devices or f"{jax_name(file)[0]}.devices()"
-    return _MeshKey(_function_around(file, mention), devices, axis)
+    return _MeshKey(_function_around(file, mention), devices, site.axis)
 
 
 def _function_around(file: File, mention: Mention) -> ast.AST | None:
@@ -253,7 +276,7 @@ def _function_around(file: File, mention: Mention) -> ast.AST | None:
 
 def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> str:
     """A name for a mesh or its spec that nothing in the file has, unless it is just that."""
-    own = key.axis[1:-1] if key.axis[1:-1] != DEFAULT_AXIS else "device"
+    own = key.axis[1:-1] if key.axis[1:-1] not in (DEFAULT_AXIS, USUAL_AXIS) else "device"
     candidates = (kind, f"{own}_{kind}", *(f"{kind}_{number}" for number in range(2, 99)))
     there = (n for n in candidates[:2] if n not in used and _is_there(file, key, n, value))
     return next(there, None) or first_free(file, candidates, used)

@@ -13,6 +13,7 @@ from shardlift.source.scopes import all_arguments
 from shardlift.source.values import Known
 
 _DEPTH = 6
+_PARTIALS = frozenset({"functools.partial", "jax.tree_util.Partial"})
 _PADS = "flax.jax_utils.pad_shard_unpad"
 _HANDED_ON = "it is handed on to code that may call it in any way: look at its calls"
 
@@ -45,6 +46,8 @@ def _of_value(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File, as
         yield from _of_value(file, parent, 0)  # it takes what a call takes
     elif isinstance(parent, ast.Call) and file.called(parent) == "jax.jit" and depth:
         yield from _of_value(file, parent, depth - 1)
+    elif isinstance(parent, ast.Call) and file.called(parent) in _PARTIALS:
+        yield file, ast.Call(parent.func, parent.args[1:], parent.keywords)
     elif isinstance(parent, ast.Call) and file.called(parent) == _PADS and depth:
         yield from _of_value(file, parent, depth - 1)
         yield file, ast.Call(parent.func, [parent], [])  # it makes one row per device

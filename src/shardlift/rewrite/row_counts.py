@@ -1,4 +1,4 @@
-"""Which arrays have one row per device, as far as the text says it.
+"""Which arrays may have another number of rows than one per device, as far as the text says it.
 
 pmap wants the same number of rows of all its arguments, so one of them is enough. Names are taken
 for what they are called, wherever they stand: `n = jax.local_device_count()` in one function
@@ -8,7 +8,8 @@ makes `x.reshape(n, -1)` rows in another. Where that is wrong, the written code 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from shardlift.source.file import File
 from shardlift.source.scopes import all_arguments
@@ -26,17 +27,38 @@ _MAKERS = frozenset(
         "pad_shard_unpad",
     }
 )
-# An argument of these may be the number of devices, or another one.
-_CHOICES = (ast.BoolOp, ast.IfExp, ast.FloorDiv, ast.Sub)
+# A number of this name is one that the program was given, unless it is seen to be that of JAX.
+_GIVEN = re.compile(r"(?i)(device|gpu|tpu|core|shard|worker|chain|replica)s?$")
 _Binding = tuple[list[str], ast.AST]
 
 
-def has_row_per_device(file: File, arguments: Iterable[ast.expr]) -> bool:
-    """Whether one of some arguments has one row for each device."""
+def may_have_other_rows(file: File, arguments: Iterable[ast.expr]) -> bool:
+    """Whether the text shows another number of rows than one for each device."""
     if _has_part_of_devices(file):
+        return True
+    arguments = list(arguments)
+    rows = _names_made(file, _is_row)
+    if any(_is_row(file, argument, rows) for argument in arguments):
         return False
-    names = _names_of_rows(file)
-    return any(_is_row(file, argument, names) for argument in arguments)
+    others = _names_made(file, _is_other)
+    expressions = [*arguments, *map(file.definition, arguments)]
+    return any(_is_other(file, node, others) or _is_counted(node) for node in expressions)
+
+
+def _is_counted(expression: ast.expr) -> bool:
+    """Whether an expression makes an array with a number of rows that is written out, or given."""
+    for node in ast.walk(expression):
+        if _GIVEN.search(_identifier(node) or ""):
+            return True
+        if isinstance(node, ast.Subscript) and ast.unparse(node.slice).startswith("None"):
+            return True
+        listed = node.args if isinstance(node, ast.Call) else []
+        firsts = [
+            a.elts[0] if isinstance(a, (ast.Tuple, ast.List)) and a.elts else a for a in listed
+        ]
+        if any(isinstance(f, ast.Constant) and type(f.value) in (int, float) for f in firsts):
+            return True
+    return False
 
 
 def _has_part_of_devices(file: File) -> bool:
@@ -49,18 +71,20 @@ def _has_part_of_devices(file: File) -> bool:
     return found
 
 
-def _names_of_rows(file: File) -> frozenset[str]:
-    """The names that stand for a number of devices, or for something made with it."""
-    if _names_of_rows not in file.memo:
+def _names_made(
+    file: File, is_made: Callable[[File, ast.AST, frozenset[str]], bool]
+) -> frozenset[str]:
+    """The names that stand for such expressions, or for something made with one."""
+    if is_made not in file.memo:
         bindings = list(_bindings(file))
         names: frozenset[str] = frozenset()
         while True:
-            made = {n for bound, value in bindings if _is_row(file, value, names) for n in bound}
+            made = {n for bound, value in bindings if is_made(file, value, names) for n in bound}
             if made <= names:
                 break
             names |= made
-        file.memo[_names_of_rows] = names
-    found: frozenset[str] = file.memo[_names_of_rows]
+        file.memo[is_made] = names
+    found: frozenset[str] = file.memo[is_made]
     return found
 
 
@@ -72,8 +96,25 @@ def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(_makes_rows(file, call) for call in calls):
         return True
-    is_chosen = any(isinstance(node, _CHOICES) for node in nodes)
-    return not is_chosen and any(_counts_devices(file, call) for call in calls)
+    chosen = {n for node in nodes if _is_choice(node) for n in ast.walk(node)}
+    return any(call not in chosen and _counts_devices(file, call) for call in calls)
+
+
+def _is_choice(node: ast.AST) -> bool:
+    """Whether what is made of the number of devices may be another number."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, (ast.FloorDiv, ast.Sub))
+    return isinstance(node, (ast.BoolOp, ast.IfExp))
+
+
+def _is_other(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
+    """Whether a number that may be that of the devices, or another, is in an expression."""
+    nodes = list(ast.walk(expression))
+    if any(_identifier(node) in names for node in nodes):
+        return True
+    choices = [node for node in nodes if _is_choice(node) and not isinstance(node, ast.BinOp)]
+    calls = [n for node in choices for n in ast.walk(node) if isinstance(n, ast.Call)]
+    return any(_counts_devices(file, call) for call in calls)
 
 
 def _makes_rows(file: File, call: ast.Call) -> bool:

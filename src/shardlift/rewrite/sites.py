@@ -8,7 +8,6 @@ share a helper, `spmd_map`, and change by that name. pmaps directly inside one a
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Iterator, Mapping
 
 from shardlift.rewrite import removed_names
@@ -134,18 +133,21 @@ def _explicit(file: File) -> dict[Mention, ExplicitSite | str]:
 
 
 def _shares_helper(file: File) -> bool:
-    """Whether a site that is written together with those of a file needs the helper: all use it."""
-    folder = "" if is_small(file) else os.path.dirname(file.path)
-    key = _shares_helper, folder
-    if key not in file.project.memo:
-        named = [other for other in file.project.files_with("pmap") if is_written_out(other)]
-        near = [other for other in named if not folder or os.path.dirname(other.path) == folder]
-        file.project.memo[key] = any(
-            isinstance(form, str) and _rename(other, m, _read(other)[1][m]).edits
-            for other in near
-            for m, form in _explicit(other).items()
-        )
-    return bool(file.project.memo[key])
+    """Whether a site needs the helper: the others of its file, or small project, use it, too."""
+    if file.source.cells is not None or not is_small(file):
+        return _needs_helper(file)
+    memo = file.project.memo
+    if _shares_helper not in memo:
+        named = file.project.files_with("pmap")
+        memo[_shares_helper] = any(_needs_helper(o) for o in named if o.source.cells is None)
+    return bool(memo[_shares_helper])
+
+
+def _needs_helper(file: File) -> bool:
+    """Whether a site of a file can have the helper, and no text of its own."""
+    sites = _read(file)[1]
+    forms = _explicit(file).items()
+    return any(isinstance(form, str) and _rename(file, m, sites[m]).edits for m, form in forms)
 
 
 def _why_all_stay(project: Project) -> str | None:

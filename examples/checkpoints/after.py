@@ -14,15 +14,12 @@ from jax import lax
 def device_put_sharded(shards, devices):
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("batch",))
-    rows = jax.NamedSharding(mesh, jax.P("batch"))
+    spec = jax.sharding.PartitionSpec("batch")
+    rows = jax.sharding.NamedSharding(mesh, spec)
 
     def put(*xs):
-        xs = jax.device_put(xs, tuple(devices))
-        blocks = [jnp.expand_dims(x, 0) for x in xs]
+        blocks = [jax.device_put(x, d)[None] for x, d in zip(xs, devices)]
         shape = (len(devices), *blocks[0].shape[1:])
-        if jax.typeof(blocks[0]).weak_type:  # Python numbers: not float32 yet
-            blocks = jax.device_put(blocks, devices[0])
-            return jax.device_put(jnp.concatenate(blocks), rows)
         return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
     return jax.tree.map(put, *shards)
@@ -31,13 +28,12 @@ def device_put_sharded(shards, devices):
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("batch",))
-    rows = jax.NamedSharding(mesh, jax.P("batch"))
+    spec = jax.sharding.PartitionSpec("batch")
+    rows = jax.sharding.NamedSharding(mesh, spec)
 
     def put(x):
-        row = jnp.expand_dims(jax.device_put(x), 0)
+        row = jnp.expand_dims(x, 0)
         shape = (len(devices), *row.shape[1:])
-        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
         return jax.make_array_from_callback(shape, rows, lambda _: row)
 
     return jax.tree.map(put, x)

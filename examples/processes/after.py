@@ -12,13 +12,12 @@ from jax.experimental import multihost_utils
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
-    rows = jax.NamedSharding(mesh, jax.P("devices"))
+    spec = jax.sharding.PartitionSpec("devices")
+    rows = jax.sharding.NamedSharding(mesh, spec)
 
     def put(x):
-        row = jnp.expand_dims(jax.device_put(x), 0)
+        row = jnp.expand_dims(x, 0)
         shape = (len(devices), *row.shape[1:])
-        if jax.typeof(row).weak_type:  # a Python number: not float32 yet
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
         return jax.make_array_from_callback(shape, rows, lambda _: row)
 
     return jax.tree.map(put, x)

@@ -114,7 +114,7 @@ def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _D
     left, right, axis = together(before.values, after.values, (forms[0].axis, forms[1].axis))
     if tolerance and within(left, right, tolerance):
         return None
-    cause = causes.likely(left, right, axis, _devices(forms)).text
+    cause = causes.likely(left, right, axis, _devices(forms))[0]
     return _Difference(before.form.path, words(distance(left, right)), cause)
 
 

@@ -105,7 +105,7 @@ def test_while_it_is_recorded(folder: Path) -> None:
 @pytest.mark.exhaustive
 def test_under_verify(folder: Path) -> None:
     options = RunOptions(record="run.json", quiet=True, facts=False, tape=TapeOptions())
-    argument = to_json(Program("probe.py", ("--jax",)), options, stacks=2)
+    argument = to_json(Program("probe.py", ("--jax",)), options)
     ours = ("-m", "shardlift.verify.child", argument)
     expected = EXPECTED | TAPED
     assert_like_python(folder, ("probe.py", "--jax"), ours, expected)

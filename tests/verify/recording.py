@@ -37,8 +37,7 @@ def taped(
     tapped: int = TAPPED,
 ) -> CapturedRun:
     """Run a program with its calls on tape; what it raises is passed over."""
-    options = TapeOptions(keep, tapped)
-    tape = Tape(options, ReferenceRun(reference.capture, reference.arrays) if reference else None)
+    tape = Tape(TapeOptions(keep, tapped), ReferenceRun(reference.capture) if reference else None)
     recorder = Recorder(facts=False, tape=tape)
     with shardlift.legacy(patch=patch, recorder=recorder):
         with mock.patch.object(jax, "shard_map", recorder.shard_map(jax.shard_map)):

@@ -67,7 +67,7 @@ WRONG = {
     "one iteration of a scan": steps(
         LOOP,
         LOOP.replace("return c +", "g = jnp.where(k == 3, 8.0, 1.0) * g\n    return c +"),
-        cause="8.000 times too large in iteration 3 of 4",
+        cause="8.000 times too large",
     ),
     "a print before, a factor after": steps(
         MEAN + PRINT + HALF, SUM + HALF, cause="8.000 times too large"

@@ -12,7 +12,7 @@ from shardlift.verify.program_output import run_and_read
 
 def test_both_streams_and_the_status() -> None:
     text = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
-    status, output, _ = run_and_read([sys.executable, "-c", text], os.environ, echo=False)
+    status, output = run_and_read([sys.executable, "-c", text], os.environ, echo=False)
     assert status == 3
     assert output.streams == {"stdout": "out\n", "stderr": "err\n"}
     assert output.end == "err"
@@ -22,6 +22,6 @@ def test_both_streams_and_the_status() -> None:
 def test_a_process_that_lives_on_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     text = f"import subprocess; print(subprocess.Popen({sleep!r}).pid)"
-    _, output, _ = run_and_read([sys.executable, "-c", text], os.environ, echo=True)
+    _, output = run_and_read([sys.executable, "-c", text], os.environ, echo=True)
     os.kill(int(output.streams["stdout"]), 9)
     assert capsys.readouterr().err == output.streams["stdout"]

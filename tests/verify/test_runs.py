@@ -153,7 +153,7 @@ def test_processes_are_compared_one_by_one():
 
 
 ONE = np.float32([1, 2, 3])
-NEAR, FAR = ONE * np.float32(1.001), ONE * np.float32(1.5)
+NEAR = ONE * np.float32(1.001)
 
 
 @pytest.mark.parametrize(
@@ -162,20 +162,14 @@ NEAR, FAR = ONE * np.float32(1.001), ONE * np.float32(1.5)
         ([ONE, ONE], "identical", []),
         ([ONE, NEAR, ONE], "different", ["BEFORE gave the same numbers in two runs"]),
         (
-            [ONE, NEAR, NEAR * np.float32(1.001), ONE * np.float32(0.999)],
-            "close",
-            ["BEFORE gave different numbers in two runs: f (by_hand.py:1)"],
-        ),
-        (
-            [ONE, FAR, NEAR, ONE],
+            [ONE, NEAR, NEAR],
             "different",
             ["BEFORE gave different numbers in two runs: f (by_hand.py:1)"],
         ),
     ],
-    ids=["identical", "different", "as far from itself", "further"],
+    ids=["identical", "different", "not deterministic"],
 )
 def test_a_program_that_differs_is_run_again(monkeypatch, values, verdict, notes):
-    """Once for what differs, and if it differs from itself once more, to measure that."""
     left = iter(values)
 
     def recorded(source, *_, **__):
@@ -189,11 +183,7 @@ def test_a_program_that_differs_is_run_again(monkeypatch, values, verdict, notes
     (site,) = outcome.sites
     assert site.verdict == verdict
     assert [*outcome.notes] == notes
-    assert ("two runs of BEFORE differ by 0.003 of it" in str(site.findings)) == (
-        verdict == "close"
-    )
-    unstable = verdict == "different" and len(values) == 4
-    assert ("not deterministic" in str(site.causes)) == unstable
+    assert ("not deterministic" in str(site.causes)) == ("different numbers" in str(notes))
 
 
 def test_operations_of_a_gpu_are_deterministic(monkeypatch):

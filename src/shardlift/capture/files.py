@@ -78,7 +78,7 @@ def _check_sense(capture: Capture) -> None:
     """Check that references inside the capture are valid."""
     for site in capture.sites:
         for sample in site.samples:
-            for side in (sample.inputs, sample.outputs, sample.inside, sample.replayed):
+            for side in (sample.inputs, sample.outputs, sample.inside):
                 if side is not None and not _fits(side, site.forms):
                     raise CaptureError(
                         f"is damaged: the digests of call {sample.call} of {site.function} belong "

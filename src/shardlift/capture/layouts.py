@@ -64,13 +64,15 @@ def same_digest(before: str, after: str) -> bool:
 def same_arrays(before: Sequence[str], after: Sequence[str]) -> bool:
     """Do two lists of digests stand for the same arrays, in any layout and order?"""
 
-    def parts(digests: Sequence[str]) -> set[str]:
-        return {part for digest in digests for part in digest.split("/")}
-
     def known(digests: Sequence[str], others: set[str]) -> bool:
         return all(not digest or set(digest.split("/")) & others for digest in digests)
 
-    return known(before, parts(after)) and known(after, parts(before))
+    return known(before, digest_parts(after)) and known(after, digest_parts(before))
+
+
+def digest_parts(digests: Sequence[str]) -> set[str]:
+    """The digests of arrays, and of what they are copies of."""
+    return {part for digest in digests for part in digest.split("/")}
 
 
 # ---- shapes

@@ -294,7 +294,6 @@ class ArrayForm:
     collective: str = ""
     backward: bool = False
     uses: tuple[ResultUse, ...] = ()  # of the result of a collective
-    loops: int = 0  # axes behind the first one that are iterations
 
 
 @dataclass(frozen=True)
@@ -311,7 +310,6 @@ class Part(StrEnum):
     INPUTS = "inputs"
     OUTPUTS = "outputs"
     INSIDE = "inside"  # exchanged by collectives
-    REPLAYED = "replayed"  # outputs for the inputs of the other program
     CALLS = "calls"  # no arrays: the number of calls, and their errors
 
 
@@ -324,7 +322,6 @@ class Sample:
     inputs: Values | None = None
     outputs: Values | None = None
     inside: Values | None = None
-    replayed: Values | None = None
     error: str = ""
     hidden: str = ""  # why some of its collectives were not recorded
     order: int = 0  # among the calls of all sites, from 1; 0: not known
@@ -394,8 +391,6 @@ class Capture:
     sources: dict[str, str] = field(default_factory=dict)
     job: str = ""
     children: int = 0  # child processes that used JAX; their calls are not recorded
-    child_commands: tuple[str, ...] = ()  # programs that were started, if one of them used JAX
-    hidden_commands: tuple[str, ...] = ()  # of Python, whose use of JAX cannot be seen
 
     @property
     def missing(self) -> tuple[int, ...]:

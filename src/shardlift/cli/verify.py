@@ -81,8 +81,8 @@ class _Command(click.Command):
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="After how long without CPU use and output to end a program, and to say where it waited; "
-    "0 waits for ever.",
+    help="With --processes: after how long without CPU use and output to end a program, and to say "
+    "where it waited; 0 waits for ever.",
 )
 @click.option(
     "--keep-bytes",
@@ -105,7 +105,7 @@ class _Command(click.Command):
 @click.option(
     "--format",
     "style",
-    type=click.Choice(["text", "json", "markdown"]),
+    type=click.Choice(["text", "json"]),
     default="text",
     help="Output format.",
 )
@@ -159,7 +159,5 @@ def _print(outcome: Any, style: str, quiet: bool) -> None:
 
     if style == "text" or quiet:
         verdict_text.show(outcome, console(piped=100), quiet)
-    elif style == "json":
-        click.echo(verdicts.document_of(outcome))
     else:
-        click.echo(verdict_text.markdown(outcome), nl=False)
+        click.echo(verdicts.document_of(outcome))

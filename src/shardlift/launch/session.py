@@ -55,7 +55,7 @@ class RunOptions:
       facts: records times, placements and reads.
       tape: records the arrays of every call.
       seed: of ``random`` and ``numpy.random``, before the program starts.
-      reference: the capture of another run, on whose inputs calls are run again.
+      reference: the capture of another run, with which this one is compared.
     """
 
     patch: bool = True
@@ -150,13 +150,14 @@ class RunSession:
     def _tape(self) -> Tape | None:
         if self.options.tape is None:
             return None
-        from shardlift.recording.tape.reference_run import read_reference
+        from shardlift.capture.files import read
+        from shardlift.recording.tape.reference_run import ReferenceRun
         from shardlift.recording.tape.tape import Tape
 
         if self._children is not None:
             self._children.watch_programs()
         path = self.options.reference
-        reference = None if path is None else read_reference(path)
+        reference = None if path is None else ReferenceRun(read(path))
         return Tape(self.options.tape, reference, self._children)
 
     def note_devices(self) -> None:

@@ -322,8 +322,6 @@ class Recorder:
             sources=sources() if calls and self._facts else {},
             job=job_name(),
             children=children.count() if children else 0,
-            child_commands=children.commands if children else (),
-            hidden_commands=children.hidden_commands if children else (),
         )
 
     def note_devices(self) -> None:

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import faulthandler
 import json
-import os
 import sys
-from contextlib import suppress
 from dataclasses import asdict
 
-from shardlift.launch.control import DUMP_SIGNAL
 from shardlift.launch.program import Program, report_uncaught
 from shardlift.launch.session import RunOptions, RunSession
 
 
-def to_json(program: Program, options: RunOptions, stacks: int) -> str:
-    """The argument for this module; ``stacks`` is a file descriptor to write stacks to."""
-    tree = {"program": asdict(program), "options": asdict(options), "stacks": stacks}
-    return json.dumps(tree)
+def to_json(program: Program, options: RunOptions) -> str:
+    """The argument for this module."""
+    return json.dumps({"program": asdict(program), "options": asdict(options)})
 
 
 def main(argument: str) -> None:
     """Run the program, and write the capture however the program ends."""
     tree = json.loads(argument)
     program = Program(**{**tree["program"], "args": tuple(tree["program"]["args"])})
-    with suppress(OSError):  # it is open only where somebody asks whether the program is stuck
-        os.set_inheritable(tree["stacks"], False)
-        faulthandler.register(DUMP_SIGNAL, file=tree["stacks"], all_threads=True)
     session = RunSession(RunOptions.from_tree(tree["options"]), program)
     # The first handler is called last: after the program's handlers, and after all its threads.
     atexit.register(session.end)

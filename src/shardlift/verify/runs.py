@@ -31,11 +31,7 @@ from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.processes import judge_processes
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side, Verdict
-from shardlift.verify.program_output import (
-    ProgramOutput,
-    StuckWatch,
-    run_and_read,
-)
+from shardlift.verify.program_output import ProgramOutput, run_and_read
 
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
 SEED = 0  # for random and numpy.random, unless the program sets its own
@@ -176,15 +172,9 @@ def run_program(
     assert source.program is not None
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
-    with tempfile.TemporaryFile() as stacks:
-        watch = None
-        if settings.stuck_after:
-            watch = StuckWatch(settings.stuck_after, stacks, source.program.package)
-        argument = to_json(source.program, options, stacks.fileno() if watch else -1)
-        command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
-        status, output, stuck = run_and_read(command, env, settings.verbose, watch)
-    if stuck:
-        raise _stuck_error(source, stuck)
+    argument = to_json(source.program, options)
+    command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
+    status, output = run_and_read(command, env, settings.verbose)
     return status, output, output.end if status and not settings.verbose else ""
 
 
@@ -215,22 +205,16 @@ def _run_in_many(
     if done.interrupted:
         raise KeyboardInterrupt
     if done.stuck:
-        raise _stuck_error(source, done.stuck)
+        error = CannotRunError(
+            f"{source.text} was stuck and was ended: for {done.stuck.seconds:.0f} s none of its "
+            f"{done.stuck.processes} processes had used the CPU or printed anything (--stuck-after)"
+        )
+        error.stuck = done.stuck
+        raise error
     why = done.failure.traceback if done.failure else ""
     end = "\n".join((why.rstrip().splitlines() or lines)[-12:]) if done.status else ""
     output = ProgramOutput({name: "\n".join(text) for name, text in streams.items()})
     return done.status, output, end
-
-
-def _stuck_error(source: RunSource, stuck: StuckJob) -> CannotRunError:
-    many = stuck.processes > 1
-    who = f"none of its {stuck.processes} processes had" if many else "it had not"
-    error = CannotRunError(
-        f"{source.text} was stuck and was ended: for {stuck.seconds:.0f} s {who} used the CPU or "
-        "printed anything (--stuck-after)"
-    )
-    error.stuck = stuck
-    return error
 
 
 class Run(NamedTuple):
@@ -285,23 +269,18 @@ def _compare_again(
     runs: tuple[Run, Run],
     notes: Sequence[str],
 ) -> ProgramVerdict:
-    """Compare with another run of the program before, which keeps the values that differ.
-
-    If that differs from the first one, a third run shows how far the program is from itself.
-    """
+    """Compare with another run of the program before, which keeps the values that differ."""
     first, second = runs
     try:
         path = os.path.join(folder, "again.json")
         again = record(source, settings, path, tell, reference=second)
-        unstable = unstable_sites(judge_runs(first, again, Tolerance()))
-        if not unstable:
-            note = "BEFORE gave the same numbers in two runs"
-            return judge_runs(again, second, settings.tolerance, (*notes, note))
-        path = os.path.join(folder, "third.json")
-        third = record(source, settings, path, tell, reference=again)
     except CannotRunError:
         return judge_runs(first, second, settings.tolerance, notes)
-    outcome = judge_runs(again, second, settings.tolerance, notes, third)
+    unstable = unstable_sites(judge_runs(first, again, Tolerance()))
+    outcome = judge_runs(again, second, settings.tolerance, notes)
+    if not unstable:
+        note = "BEFORE gave the same numbers in two runs"
+        return replace(outcome, notes=(*outcome.notes, note))
     names = [
         f"{site.name} ({key.file}:{key.line})"
         for key, site in identify(outcome.sites)
@@ -318,13 +297,9 @@ def _compare_again(
 
 
 def judge_runs(
-    before: Run,
-    after: Run,
-    tolerance: Tolerance,
-    notes: Sequence[str] = (),
-    again: Run | None = None,
+    before: Run, after: Run, tolerance: Tolerance, notes: Sequence[str] = ()
 ) -> ProgramVerdict:
-    """Compare two runs. ``again`` is another run of the program before."""
+    """Compare two runs."""
     count = before.processes
     if count != after.processes:
         raise CannotRunError(
@@ -333,8 +308,7 @@ def judge_runs(
     both = [process for process in before.parts if process in after.parts]
     if not both:
         raise CannotRunError("no process was recorded both before and after")
-    others = again.parts if again else {}
-    pairs = {k: (before.parts[k]._replace(again=others.get(k)), after.parts[k]) for k in both}
+    pairs = {k: (before.parts[k], after.parts[k]) for k in both}
     sites = judge_processes(pairs, count, tolerance)
     notes = (*notes, *notes_on_jits(before.recorded.capture, after.recorded.capture))
     if count > 1:
@@ -394,7 +368,7 @@ def record(
         record=out,
         quiet=True,
         facts=settings.facts and not after,
-        tape=TapeOptions(settings.keep, settings.tapped, kept_calls, replay=after),
+        tape=TapeOptions(settings.keep, settings.tapped, kept_calls),
         seed=SEED,
         reference=other and other.path,
     )
@@ -419,12 +393,6 @@ def _read(side: Side, path: str) -> Run:
     }
     run = Run(side, parts, path)
     first = run.recorded.capture
-    captures = [part.capture for part in parts.values()]
-    side = replace(
-        side,
-        jax=first.processes[0].jax if first.processes else "",
-        children=sum(capture.children for capture in captures),
-        child_commands=tuple(dict.fromkeys(c for one in captures for c in one.child_commands)),
-        hidden_commands=tuple(dict.fromkeys(c for one in captures for c in one.hidden_commands)),
-    )
-    return run._replace(side=side)
+    jax = first.processes[0].jax if first.processes else ""
+    children = sum(part.capture.children for part in parts.values())
+    return run._replace(side=replace(side, jax=jax, children=children))

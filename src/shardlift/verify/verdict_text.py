@@ -1,4 +1,4 @@
-"""The outcome of a comparison as text, as Markdown, and as a tree for JSON."""
+"""The outcome of a comparison as text, and as a tree for JSON."""
 
 from __future__ import annotations
 
@@ -97,11 +97,6 @@ def _things(outcome: ProgramVerdict) -> Iterator[str]:
         yield f"another version of {outcome.shared_file}: both programs run the same one"
     if outcome.before.children or outcome.after.children:
         yield "calls in child processes"
-    sides = outcome.before, outcome.after
-    if hidden := dict.fromkeys(command for side in sides for command in side.hidden_commands):
-        first = ", ".join(f"`{escape_control(command[:60])}`" for command in [*hidden][:3])
-        more = f" and {len(hidden) - 3} more" * (len(hidden) > 3)
-        yield f"programs with an environment of their own: {first}{more}"
 
 
 def _unrecorded_collectives(sites: tuple[SiteVerdict, ...]) -> Iterator[str]:
@@ -116,9 +111,7 @@ def _unrecorded_collectives(sites: tuple[SiteVerdict, ...]) -> Iterator[str]:
 
 def describe_children(side: Side) -> str:
     """The child processes of a program whose calls are not compared."""
-    text = f"{count(side.children, 'child process')} used JAX; their calls were not recorded"
-    commands = ", ".join(f"`{escape_control(command[:100])}`" for command in side.child_commands)
-    return f"{text}. The program started {commands}" if commands else text
+    return f"{count(side.children, 'child process')} used JAX; their calls were not recorded"
 
 
 def describe_comparison(site: SiteVerdict) -> str:
@@ -133,8 +126,6 @@ def describe_comparison(site: SiteVerdict) -> str:
         of_calls = f" in {count(calls, 'call')}" if calls != site.calls else ""
         text += f" and {count(site.collectives, 'result')} of collectives{of_calls}"
     text += " compared"
-    if site.replays:
-        text += f"; {count(site.replays, 'call')} run again on the inputs of the program before"
     worst = [f.distance.ulps or 0 for f in site.findings if f.distance and f.close]
     if not worst or site.verdict not in (Verdict.CLOSE, Verdict.PARTLY_COMPARED):
         return text
@@ -198,8 +189,7 @@ def sentence(finding: LeafDifference) -> str:
     if finding.part == Part.CALLS:
         return f"call {finding.call + 1}: {finding.what}"
     where = f" of {finding.about}" if finding.about else ""
-    on = " on the inputs of the program before" if finding.part == Part.REPLAYED else ""
-    return f"{finding.path}{where}, call {finding.call + 1}{on}: {finding.what}"
+    return f"{finding.path}{where}, call {finding.call + 1}: {finding.what}"
 
 
 def finding_lines(site: SiteVerdict) -> list[str]:
@@ -284,36 +274,7 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
     console.print(Padding(text, (0, 0, 0, by), expand=False))
 
 
-# ---- Markdown, and a tree for JSON
-
-
-def markdown(outcome: ProgramVerdict) -> str:
-    """The outcome as Markdown, for a pull request."""
-    from shardlift.report.markdown import code, text
-
-    lines = [f"### shardlift verify: {headline(outcome)}", ""]
-    commands = [code(escape_control(side.command)) for side in (outcome.before, outcome.after)]
-    lines += [f"{commands[0]} before, {commands[1]} after.", ""]
-    for name, side in (("before", outcome.before), ("after", outcome.after)):
-        if side.children:
-            lines += [f"{name}: {text(describe_children(side))}.", ""]
-        if side.status:
-            ended = f"**{name} ended with status {side.status}**"
-            lines += [f"{ended}; calls up to then are compared.", ""]
-    lines += ["| verdict | site | compared | first difference |", "|---|---|---|---|"]
-    for site in outcome.sites:
-        first = sentence(site.first) if site.first else ""
-        row = (f"{code(site.name)}, {text(places(site))}", text(basis(site)))
-        lines.append("| " + " | ".join((heading(site), *row, text(first))) + " |")
-    causes = [f"- {code(s.name)}: {text(cause)}" for s in outcome.sites for cause in s.causes]
-    gaps = [f"- {code(s.name)}: {text(line)}" for s in outcome.sites for line in gap_lines(s)]
-    if gaps:
-        lines += ["", "Not compared:", "", *gaps]
-    if causes:
-        lines += ["", "Likely causes:", "", *causes]
-    if outcome.notes:
-        lines += ["", *(f"- {text(note)}" for note in outcome.notes)]
-    return "\n".join(lines) + "\n"
+# ---- a tree for JSON
 
 
 def machine(outcome: ProgramVerdict) -> dict[str, Any]:

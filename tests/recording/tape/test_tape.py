@@ -37,9 +37,9 @@ def test_an_array_that_is_kept_is_read_once() -> None:
     tape = Tape(TapeOptions(keep=1000))
     site = _site(tape)
     array = _placed(ROWS, ("a", "b"))
-    tape.put(site, 0, Part.OUTPUTS, tape.read(site, 0, Part.OUTPUTS, [("output", array, 0)]))
+    tape.put(site, 0, Part.OUTPUTS, tape._read(site, 0, Part.OUTPUTS, [("output", array, 0)]))
     with mock.patch.object(host_arrays, "read_array", side_effect=AssertionError):
-        again = tape.read(site, 1, Part.INPUTS, [("x", array, 0)])
+        again = tape._read(site, 1, Part.INPUTS, [("x", array, 0)])
     assert again[0].form.path == "x"
     tape.put(site, 1, Part.INPUTS, again)
     assert tape.arrays["0.1.inputs.0"] is tape.arrays["0.0.outputs.0"]
@@ -51,9 +51,9 @@ def test_values_are_read_in_the_first_calls_while_there_is_room() -> None:
     tape.room[Part.OUTPUTS] = 0
     site, array = _site(tape), _placed(ROWS, ("a", "b"))
     row = [("x", array, 0)]
-    assert tape.read(site, 0, Part.INPUTS, row)[0].values is not None
+    assert tape._read(site, 0, Part.INPUTS, row)[0].values is not None
     for call, part in ((1, Part.INPUTS), (0, Part.OUTPUTS)):  # a later call, and no room
-        (host,) = tape.read(site, call, part, row)
+        (host,) = tape._read(site, call, part, row)
         assert host.values is None
         assert host.digest == read_array("x", array, 0).digest
 
@@ -64,12 +64,12 @@ def test_later_values_are_read_where_they_differ_from_the_reference() -> None:
     values = Values(0, (known.digest, ""))
     sample = Sample(5, inputs=values)
     facts = SiteFacts("a.py", 1, "f", samples=(sample,), forms=((known.form, known.form),))
-    tape = Tape(TapeOptions(kept_calls=1), ReferenceRun(Capture(sites=(facts,)), {}))
+    tape = Tape(TapeOptions(kept_calls=1), ReferenceRun(Capture(sites=(facts,))))
     site = _site(tape)
-    x, y = tape.read(site, 5, Part.INPUTS, rows)
+    x, y = tape._read(site, 5, Part.INPUTS, rows)
     assert x.values is None
     np.testing.assert_array_equal(y.values, ROWS + 1)
-    assert [host.values for host in tape.read(site, 6, Part.INPUTS, rows)] == [None, None]
+    assert [host.values for host in tape._read(site, 6, Part.INPUTS, rows)] == [None, None]
 
 
 @pytest.mark.parametrize(

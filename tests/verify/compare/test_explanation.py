@@ -79,11 +79,6 @@ def test_a_suspicion_is_printed_if_it_is_confirmed(
         assert (WHOLE_BATCH in explain([finding], clues)) is is_whole
 
 
-def test_replays_alone_are_no_difference() -> None:
-    clues = Clues(replays=1, differing_replays=1)
-    assert list(explain([_finding(Part.REPLAYED, "a")], clues)) == []
-
-
 DIFFERENT = [_finding(Part.OUTPUTS)]
 
 
@@ -98,7 +93,6 @@ DIFFERENT = [_finding(Part.OUTPUTS)]
         (Clues(own=True, collectives={"psum only before": "before"}), []),
         (Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
         (Clues(own=True, inputs="x: too large"), []),
-        (Clues(own=True, replays=2), []),  # it is this function, in the first call
     ],
 )
 def test_causes_of_calls(clues: Clues, causes: list[str]) -> None:
@@ -106,26 +100,12 @@ def test_causes_of_calls(clues: Clues, causes: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clues", "beginning", "end"),
-    [
-        (Clues(replays=3, differing_replays=2), "this function itself", "another result"),
-        (Clues(replays=3), "not this function", "look at the sites before it"),
-        (Clues(replays=1, inputs="x: too large"), "not this function", "differ: x: too large"),
-    ],
-)
-def test_replays_tell_the_function_from_its_inputs(clues: Clues, beginning: str, end: str) -> None:
-    (cause,) = explain(DIFFERENT, clues)
-    assert cause.startswith(beginning)
-    assert cause.endswith(end)
-
-
-@pytest.mark.parametrize(
     ("clues", "itself"),
     [
         (Clues(), None),
         (Clues(own=True), True),
-        (Clues(replays=1), False),
-        (Clues(replays=2, differing_replays=1), True),
+        (Clues(other_inputs=True), False),
+        (Clues(own=True, other_inputs=True), True),
     ],
 )
 def test_whether_the_function_itself_differs(clues: Clues, itself: bool | None) -> None:

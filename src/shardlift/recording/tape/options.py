@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KEEP", "KEPT_CALLS", "TAPPED", "TapeOptions"]
-
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept
 TAPPED = 2  # calls of each program of a site whose collectives are recorded
 KEPT_CALLS = 4  # calls of a site whose values `verify` keeps before it knows what differs
@@ -21,10 +19,8 @@ class TapeOptions:
       tapped: calls of each program of a site whose collectives are recorded.
       kept_calls: calls of each site whose values are kept; None keeps all. Of the
         other calls, those arrays are kept that differ from the reference.
-      replay: whether calls whose inputs differ are run again on the inputs of the reference.
     """
 
     keep: int = KEEP
     tapped: int = TAPPED
     kept_calls: int | None = None
-    replay: bool = True

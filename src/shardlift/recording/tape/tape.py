@@ -40,9 +40,12 @@ class Tape:
         self._calls = 0
         self._lock = threading.RLock()
 
-    def read(self, site: SiteRecord, call: int, part: Part, rows: Rows) -> list[HostArray]:
-        """Read one side of a call; with the values that are kept."""
-        kept_calls, room = self.options.kept_calls, self.room[_purse(part)]
+    def record(self, site: SiteRecord, call: int, part: Part, rows: Rows) -> Values:
+        """Read one part of a call, with the values that are kept, and put it on tape."""
+        return self.put(site, call, part, self._read(site, call, part, rows))
+
+    def _read(self, site: SiteRecord, call: int, part: Part, rows: Rows) -> list[HostArray]:
+        kept_calls, room = self.options.kept_calls, self.room[part]
 
         def wanted(leaf: Any, known: HostArray | None) -> bool:
             fits = nbytes(leaf) <= room * _devices(leaf)  # of copies one is kept
@@ -70,12 +73,12 @@ class Tape:
             return Values(number, tuple(array.digest for array in arrays))
 
     def _keep(self, name: str, part: Part, array: HostArray) -> None:
-        key, purse = _key(array), _purse(part)
+        key = _key(array)
         kept = self._kept.get(key) if array.digest else None
         if kept is None and array.values is not None and array.values.nbytes:
             bits = bits_of(root(array.values, array.form.axis))
-            if bits.nbytes <= self.room[purse]:
-                self.room[purse] -= bits.nbytes
+            if bits.nbytes <= self.room[part]:
+                self.room[part] -= bits.nbytes
                 # A copy: the buffer may be donated by the next call.
                 kept = self._kept[key] = bits.copy()
         if kept is not None:
@@ -100,11 +103,6 @@ class Tape:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the values beside the capture in ``path``."""
         array_archive.save(self.arrays, os.path.abspath(path))
-
-
-def _purse(part: Part) -> Part:
-    """Which bound a part counts against."""
-    return Part.OUTPUTS if part == Part.REPLAYED else part
 
 
 def _devices(leaf: Any) -> int:

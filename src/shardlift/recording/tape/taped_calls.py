@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -39,7 +40,6 @@ class TapedCalls:
     ) -> None:
         self._about, self._mapped = mapped, mapped.call
         self._tape, self._site, self._under = tape, site, under
-        self._repeatable: bool | None = None  # not known yet
         self._programs: dict[Any, taps.TracedProgram] = {}
         self._looks: Counter[Any] = Counter()  # calls of each whose collectives are on tape
 
@@ -61,54 +61,45 @@ class TapedCalls:
         tape, site = self._tape, self._site
         number, order = tape.next_number(site)
         with jax.transfer_guard("allow"):  # what the program forbids is not what is read here
-            call, inputs, inside, hidden = self._before(number, args, kwargs)
+            call, sample = self._before(Sample(number, order=order), args, kwargs)
         try:
             if _compat.DELETED_INPUT_CRASHES:  # and would take what is on tape with it
                 _compat.raise_if_deleted((args, kwargs))
             out = self._mapped(*args, **kwargs)
         except BaseException as error:
-            message = _first_line(error, 200)
-            tape.add(site, Sample(number, True, inputs, None, inside, None, message, hidden, order))
+            tape.add(site, replace(sample, failed=True, error=_first_line(error, 200)))
             raise
-        outputs = replayed = None
-        try:
-            with jax.transfer_guard("allow"):
-                if call is None:
-                    site.unseen["calls whose arguments could not be taken apart"] = None
-                else:
-                    arrays = tape.read(site, number, Part.OUTPUTS, call.rows_of(out))
-                    outputs = tape.put(site, number, Part.OUTPUTS, arrays)
+        if call is None:
+            site.unseen["calls whose arguments could not be taken apart"] = None
+        else:
+            try:
+                with jax.transfer_guard("allow"):
+                    outputs = tape.record(site, number, Part.OUTPUTS, call.rows_of(out))
+                    sample = replace(sample, outputs=outputs)
                     site.size = max(site.size, call.size, _devices(out))
-                    if inputs is not None:
-                        replayed = self._replay(number, call, inputs)
-        except Exception as error:
-            _note_fault(site, "outputs", error)
-        sample = Sample(number, False, inputs, outputs, inside, replayed, "", hidden, order)
+            except Exception as error:
+                _note_fault(site, "outputs", error)
         tape.add(site, sample)
         return out
 
     def _before(
-        self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[MappedCall | None, Values | None, Values | None, str]:
-        """The inputs and the results of collectives, before the call, which may free the inputs.
-
-        The text says why some of the collectives were not recorded.
-        """
-        tape, site = self._tape, self._site
+        self, sample: Sample, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[MappedCall | None, Sample]:
+        """Add inputs and results of collectives before the call, which may free the inputs."""
         try:
             assert self._about.take_apart is not None
             call = self._about.take_apart(args, kwargs)
         except Exception:  # wrong arguments: the call itself will say so
-            return None, None, None, ""
-        inputs, inside, hidden = None, None, ""
+            return None, sample
         try:
-            arrays = tape.read(site, number, Part.INPUTS, call.rows)
-            inputs = tape.put(site, number, Part.INPUTS, arrays)
+            inputs = self._tape.record(self._site, sample.call, Part.INPUTS, call.rows)
+            sample = replace(sample, inputs=inputs)
         except Exception as error:
-            _note_fault(site, "inputs", error)
-        if tape.options.tapped:
-            inside, hidden = self._tap(number, call)
-        return call, inputs, inside, hidden
+            _note_fault(self._site, "inputs", error)
+        if self._tape.options.tapped:
+            inside, hidden = self._tap(sample.call, call)
+            sample = replace(sample, inside=inside, hidden=hidden)
+        return call, sample
 
     def _tap(self, number: int, call: MappedCall) -> tuple[Values | None, str]:
         """The results of the collectives, in the first calls of each program of the site.
@@ -119,7 +110,11 @@ class TapedCalls:
             return None, "jax.pmap cannot be traced in a job of many processes"
         site, key = self._site, _program_key(call)
         try:
-            program = self._program(key, call)
+            program = self._programs.get(key)
+            if program is None:
+                program = self._programs[key] = taps.TracedProgram(self._mapped, call)
+                # What was compiled for a program that is written alike is used again.
+                program.walk = site.walks.setdefault(program.name, program.walk)
             if not self._is_wanted(program, key, number):
                 return None, ""
             if program.name not in site.programs and len(site.programs) >= MOST_PROGRAMS:
@@ -128,22 +123,14 @@ class TapedCalls:
             site.programs[program.name] += 1
             site.plans.add(program.plan)
             arrays, hidden = program.look(call)
-            return self._tape.put(self._site, number, Part.INSIDE, arrays), hidden
+            return self._tape.put(site, number, Part.INSIDE, arrays), hidden
         except Exception as error:
             return None, _first_line(error)
-
-    def _program(self, key: Any, call: MappedCall) -> taps.TracedProgram:
-        if key not in self._programs:
-            program = taps.TracedProgram(self._mapped, call)
-            # What was compiled for a program that is written alike is used again.
-            program.walk = self._site.walks.setdefault(program.name, program.walk)
-            self._programs[key] = program
-        return self._programs[key]
 
     def _is_wanted(self, program: taps.TracedProgram, key: Any, number: int) -> bool:
         """Whether the collectives of a call are to be recorded."""
         seen, most, reference = self._site.programs, self._tape.options.tapped, self._tape.reference
-        if reference is None or not reference.knows(self._site):
+        if reference is None or reference.calls(self._site) is None:
             # The other program may have another program in this call.
             is_new = program.name not in seen
             return self._looks[key] < most and (is_new or seen.total() < most * MOST_PROGRAMS)
@@ -152,33 +139,6 @@ class TapedCalls:
         # Programs that differ in numbers only are compared where both have them.
         is_known = program.name not in seen and program.plan in self._site.plans
         return seen[program.name] < most and not is_known
-
-    def _replay(self, number: int, call: MappedCall, inputs: Values) -> Values | None:
-        """The outputs for the inputs that the other program had in this call.
-
-        Not in a job of many processes, which would have to agree on it.
-        """
-        tape, site, reference = self._tape, self._site, self._tape.reference
-        if reference is None or not tape.options.replay or jax.process_count() > 1:
-            return None
-        if not reference.may_replay(site, number, inputs):
-            return None
-        leaves = reference.inputs(site, number, call)
-        if leaves is None or not self._may_run_again(call):
-            return None
-        reference.done[site.index] += 1
-        args, kwargs = call.rebuild(leaves)
-        rows = call.rows_of(self._mapped(*args, **kwargs))
-        arrays = tape.read(site, number, Part.REPLAYED, rows)
-        return tape.put(site, number, Part.REPLAYED, arrays)
-
-    def _may_run_again(self, call: MappedCall) -> bool:
-        """Whether the function does nothing but compute: it may not call back to the host."""
-        if self._repeatable is None:
-            self._repeatable = not taps.calls_back(self._mapped, call)
-            if not self._repeatable:
-                self._site.unseen["replays: the function calls back to the host"] = None
-        return self._repeatable
 
 
 def _program_key(call: MappedCall) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -53,7 +53,11 @@ class TracedProgram:
     """
 
     def __init__(self, mapped: Any, call: MappedCall) -> None:
-        self._traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
+        def run(leaves: list[Any]) -> Any:
+            args, kwargs = call.rebuild(leaves)
+            return mapped(*args, **kwargs)
+
+        self._traced = jax.make_jaxpr(run)(call.leaves)
         text = re.sub(r"0x[0-9a-f]+", "", str(self._traced.jaxpr))
         self.name = hashlib.sha256(text.encode()).hexdigest()
         self.plan = hashlib.sha256(re.sub(r"\d+\.\d*(e[+-]?\d+)?", "", text).encode()).hexdigest()
@@ -65,23 +69,12 @@ class TracedProgram:
         # Where nothing is exchanged the outputs tell; random keys of a map explain them.
         if not has(jaxpr, TELLING if has(jaxpr, frozenset({"shard_map"})) else TELLING - DRAWS):
             return [], ""
-        if has_side_effects(jaxpr, ignored=is_silent):
+        if any(calls_back(eqn) and not is_silent(eqn) for eqn in _compat.equations(jaxpr)):
             return [], "the function calls back to the host, and is not run once more"
         arrays = walk.run_whole(jaxpr, self._traced.consts, jax.tree.leaves(call.leaves))
         hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
         inside = ", ".join(sorted(walk.unseen))
         return hosts, f"those inside of {inside} are not followed" if inside else ""
-
-
-def calls_back(mapped: Any, call: MappedCall) -> bool:
-    """Does a call run functions of the host that may do more than compute?"""
-    traced = jax.make_jaxpr(lambda leaves: _run(mapped, call, leaves))(call.leaves)
-    return has_side_effects(traced.jaxpr)
-
-
-def _run(mapped: Any, call: MappedCall, leaves: list[Any]) -> Any:
-    args, kwargs = call.rebuild(leaves)
-    return mapped(*args, **kwargs)
 
 
 class Kept(NamedTuple):
@@ -93,7 +86,6 @@ class Kept(NamedTuple):
     line: str
     number: int
     uses: tuple[ResultUse, ...] = ()
-    loops: int = 0
 
     @property
     def path(self) -> str:
@@ -111,7 +103,6 @@ def _read(kept: Kept, array: Any) -> HostArray:
         collective=kept.collective,
         backward=kept.backward,
         uses=kept.uses,
-        loops=kept.loops,
     )
     return host._replace(form=form)
 
@@ -121,14 +112,10 @@ def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
     return any(eqn.primitive.name in primitives for eqn in _compat.equations(jaxpr))
 
 
-def has_side_effects(jaxpr: Any, ignored: Callable[[Any], bool] = lambda _: False) -> bool:
-    """Does a program call back to the host, by equations that are not ignored?"""
-    return any(
-        (eqn.primitive.name in CALLBACKS or "callback" in eqn.primitive.name)
-        and eqn.primitive.name != "pure_callback"
-        and not ignored(eqn)
-        for eqn in _compat.equations(jaxpr)
-    )
+def calls_back(eqn: Any) -> bool:
+    """Does an equation call back to the host, and may do more there than compute?"""
+    kind = eqn.primitive.name
+    return kind in CALLBACKS or ("callback" in kind and kind != "pure_callback")
 
 
 class Walk:
@@ -141,7 +128,6 @@ class Walk:
         self.calls: list[Any] = []  # of functions around
         self.uses = ResultUses()  # of the results of the jaxpr that is run
         self._compiled: Any = None  # the jaxpr of a call
-        self.loops = 0  # around
         self.dead = 0  # how many equations around are of no use to an output
 
     def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
@@ -254,10 +240,7 @@ class Walk:
             self.unseen.add(kind)
             return self._run_plainly(eqn, operands), []
         self.uses.give(operands, kind)
-        self.loops += kind in ("scan", "while")
-        found = follow(eqn, operands, around)
-        self.loops -= kind in ("scan", "while")
-        return found
+        return follow(eqn, operands, around)
 
     def _run_plainly(self, eqn: Any, operands: list[Any]) -> list[Any]:
         outputs = _compat.run_equation(eqn, operands)
@@ -307,7 +290,7 @@ class Walk:
         backward = "transpose(" in around
         alike = (role, collective, backward, text)
         number = 1 + sum(kept[:4] == alike for kept in self.about)  # which on this line
-        self.about.append(Kept(*alike, number, (), self.loops))
+        self.about.append(Kept(*alike, number))
         return array
 
     def _varying(self, array: Any) -> Any:

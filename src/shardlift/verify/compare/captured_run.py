@@ -19,7 +19,6 @@ class CapturedRun(NamedTuple):
 
     capture: Capture
     arrays: Mapping[str, Bytes]
-    again: CapturedRun | None = None  # another run of the same program, which differs from it
 
     def arrays_of(self, site: int, sample: Sample, part: Part) -> list[CapturedArray]:
         """The arrays of a part of a call; none if it was not recorded."""
@@ -56,6 +55,7 @@ class CapturedArray:
             raise CaptureError(f"the values of {self.name} are damaged: {error}") from None
 
 
+ArrayPair = tuple[Array, Array]  # of the two programs
 ArrayLists = tuple[list[CapturedArray], list[CapturedArray]]  # of the two programs
 
 

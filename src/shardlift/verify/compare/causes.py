@@ -7,7 +7,6 @@ printed if another observation confirms it.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,13 +29,6 @@ class Suspicion(StrEnum):
     )
 
 
-class LikelyCause(NamedTuple):
-    """What the numbers show, and what they suggest."""
-
-    text: str = ""
-    suspicion: Suspicion | None = None
-
-
 _DISAGREE = "the devices disagree where they agreed before"
 _SHIFTED = "shifted and scaled differently on each device"
 _SUSPICIONS = {
@@ -45,11 +37,13 @@ _SUSPICIONS = {
 }
 
 
-def likely(before: Array, after: Array, axis: int | None, devices: int) -> LikelyCause:
-    """The likely cause. Both arrays have the rows of the devices along ``axis``."""
+def likely(
+    before: Array, after: Array, axis: int | None, devices: int
+) -> tuple[str, Suspicion | None]:
+    """The likely cause, and what it suggests. Both arrays have the devices' rows along ``axis``."""
     checks = (_rows, _factor, _statistics, _not_numbers)
     text = next(filter(None, (check(before, after, axis, devices) for check in checks)), "")
-    return LikelyCause(text, _SUSPICIONS.get(text))
+    return text, _SUSPICIONS.get(text)
 
 
 def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
@@ -117,7 +111,7 @@ def constant_factor(before: Array, after: Array) -> float | None:
     """The number by which ``before`` is multiplied to give ``after``, if there is one but 1."""
     if not is_float(before.dtype) and before.dtype.kind not in "iuc":
         return None
-    left, right = _numbers(before), _numbers(after)
+    left, right = numbers_of(before), numbers_of(after)
     if left.shape != right.shape or not left.size or not np.any(left):
         return None
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
@@ -132,31 +126,19 @@ def constant_factor(before: Array, after: Array) -> float | None:
 
 def _rest(before: Array, after: Array, scale: float) -> float:
     """What a factor leaves of the difference, relative to the largest number."""
-    left, right = _numbers(before), _numbers(after)
+    left, right = numbers_of(before), numbers_of(after)
     return float(np.abs(right - scale * left).max() / np.abs(left).max())
 
 
-def _numbers(array: Array) -> Array:
+def numbers_of(array: Array) -> Array:
+    """The elements as doubles, or as complex numbers of doubles."""
     return (array.astype(np.complex128) if array.dtype.kind == "c" else wide(array)).ravel()
 
 
 def is_of_devices(factor: float, devices: int, tolerance: float = NEARLY) -> bool:
     """Whether a factor is the number of devices, its square, or the inverse of one of them."""
-    powers = [float(devices) ** k for k in (1, -1, 2, -2)] if devices > 1 else []
-    return any(abs(factor / power - 1) < tolerance for power in powers)
-
-
-def factor_in_turns(before: Array, after: Array) -> tuple[float, list[int]] | None:
-    """The factor in those iterations of a loop, along axis 1, that are not equal; and these."""
-    if before.ndim < 2 or before.shape != after.shape:
-        return None
-    turns = [(np.take(before, k, 1), np.take(after, k, 1)) for k in range(before.shape[1])]
-    unequal = [k for k, (a, b) in enumerate(turns) if not np.allclose(wide(a), wide(b), rtol=1e-5)]
-    factors = [constant_factor(*turns[k]) for k in unequal]
-    known = [factor for factor in factors if factor is not None]
-    if not known or len(known) < len(factors) or max(known) - min(known) > NEARLY * abs(known[0]):
-        return None
-    return known[0], unequal
+    powers = (float(devices) ** k for k in (1, -1, 2, -2))
+    return devices > 1 and any(abs(factor / power - 1) < tolerance for power in powers)
 
 
 def size_of(factor: float) -> str:
@@ -200,16 +182,6 @@ def _parts(array: Array, axis: int, devices: int) -> Array | None:
     if rows.shape[0] % devices:
         return None
     return rows.reshape(devices, rows.shape[0] // devices, -1)
-
-
-def of_error(error: str) -> str:
-    """The likely cause of an error that a call raised."""
-    if "deleted" in error or "donated" in error:
-        return (
-            "an array is used after it was donated to an earlier call (donate_argnums), which "
-            "deleted its buffer"
-        )
-    return ""
 
 
 def _not_numbers(before: Array, after: Array, axis: int | None, devices: int) -> str:  # noqa: ARG001

@@ -62,7 +62,7 @@ class CollectiveComparison:
         return any(form.role is ArrayRole.RESULT for form in forms)
 
     def _compare_results(self, samples: SamplePair) -> None:
-        pair, sides = self.pair, self.pair.arrays(samples, (Part.INSIDE, Part.INSIDE))
+        pair, sides = self.pair, self.pair.arrays(samples, Part.INSIDE)
         pairs, *places = pair_collectives(*sides)
         self._compare_keys_and_indices(sides)
         for which, text in key_and_index_checks.only_one(*forms_of(sides), places):
@@ -151,8 +151,6 @@ class CollectiveComparison:
         if arrays is None:
             return None
         finding = self.pair.measure(call, Part.INSIDE, arrays, (left, right))
-        if finding is not None:
-            finding = self.pair.spread.accept(finding, sides[0], i)
         if finding is None or finding.close:
             return None
         backward = _backward_change(sides)

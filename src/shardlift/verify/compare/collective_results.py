@@ -11,10 +11,9 @@ from shardlift.capture.layouts import Array
 from shardlift.capture.schema import DEAD_USE, RESULT_USE, ArrayForm, ArrayRole, ResultUse
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import is_float, wide
-from shardlift.verify.compare.captured_run import CapturedArray
+from shardlift.verify.compare.captured_run import ArrayPair, CapturedArray
 from shardlift.verify.compare.leaf_comparison import nearly
 
-ArrayPair = tuple[Array, Array]
 _COLLECTIVES = frozenset({"psum", "pmax", "pmin", "all_gather", "all_to_all", "ppermute"})
 _NO_USES = (ResultUse(RESULT_USE),)
 
@@ -69,16 +68,22 @@ def difference(before: CollectiveResult, after: CollectiveResult, devices: int) 
         return None if same else whole
     bad = [pair for kind in sorted(kinds) if (pair := _unequal(before, after, kind)) is not None]
     if bad and _is_same(*whole):
-        bad = [pair for pair in bad if _is_by_devices(pair, before.form.loops, devices)]
+        factors = [causes.constant_factor(*_where_unequal(pair)) for pair in bad]
+        bad = [
+            pair
+            for pair, factor in zip(bad, factors, strict=True)
+            if factor is not None and causes.is_of_devices(factor, devices)
+        ]
     return bad[0] if bad else None
 
 
-def _is_by_devices(pair: ArrayPair, loops: int, devices: int) -> bool:
-    """Whether arrays differ by the number of devices, or do so in some iterations of a loop."""
-    factor = causes.constant_factor(*pair)
-    turns = causes.factor_in_turns(*pair) if factor is None and loops else None
-    factor = turns[0] if turns else factor
-    return factor is not None and causes.is_of_devices(factor, devices)
+def _where_unequal(pair: ArrayPair) -> ArrayPair:
+    """The numbers that differ: in a loop, those of some iterations."""
+    before, after = (causes.numbers_of(array) for array in pair)
+    if before.shape != after.shape:
+        return pair
+    unequal = ~np.isclose(before, after, rtol=1e-5)
+    return pair[0].ravel()[unequal], pair[1].ravel()[unequal]
 
 
 def have_same_numbers(
@@ -122,9 +127,10 @@ def cause_of(
     ``backward``: how many collectives more than before the backward pass has. The collective
     itself is the cause if its sum is the same; otherwise what it sums is.
     """
+    unequal = _where_unequal(unequal)
     factor = causes.constant_factor(*unequal)
     if factor is None:
-        return _cause_in_turns(unequal) if before.form.loops else ""
+        return ""
     means = [result.form.uses[0].factor if result.form.uses else 1.0 for result in (before, after)]
     size = causes.size_of(factor)
     if _is_same(before.array, _like(after.array, before.array)):
@@ -132,20 +138,11 @@ def cause_of(
             return f"{size}: by a factor after the collective"
         wrong, right = ("psum", "pmean") if means[1] > means[0] else ("pmean", "psum")
         return f"{size}: {wrong} instead of {right}"
-    if causes.confirmed_factor(*unequal, 0, devices) is None:
+    if causes.confirmed_factor(*unequal, None, devices) is None:
         return ""
     if backward and causes.is_of_devices(factor, devices):
         return f"{size}: {SUMMED_TWICE if backward > 0 else SUMMED_LESS}"
     return f"{size}: what is summed is"
-
-
-def _cause_in_turns(unequal: ArrayPair) -> str:
-    turns = causes.factor_in_turns(*unequal)
-    if turns is None:
-        return ""
-    factor, numbers = turns
-    listed = ", ".join(str(k + 1) for k in numbers[:4]) + " and others" * (len(numbers) > 4)
-    return f"{causes.size_of(factor)} in iteration {listed} of {unequal[0].shape[1]}"
 
 
 def _unequal(before: CollectiveResult, after: CollectiveResult, kind: str) -> ArrayPair | None:

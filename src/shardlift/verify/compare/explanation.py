@@ -25,9 +25,8 @@ class Clues:
     """
 
     own: bool = False  # a call differs although its inputs are equal
+    other_inputs: bool = False  # a call differs, and so do its inputs
     whole_batch: bool = False  # it is a pmap before, and a jit of the whole batch after
-    replays: int = 0  # calls that were run again on the inputs of the program before
-    differing_replays: int = 0
     arguments: dict[str, None] = field(default_factory=dict)  # that changed places
     exchanged: set[str] = field(default_factory=set)  # the paths of outputs that did
     keys_and_indices: dict[str, None] = field(default_factory=dict)  # that changed
@@ -38,14 +37,12 @@ class Clues:
     @property
     def itself(self) -> bool | None:
         """Whether the function itself differs, not only its inputs; None if not known."""
-        if self.own or self.differing_replays:
-            return True
-        return False if self.replays else None
+        return True if self.own else False if self.other_inputs else None
 
 
 def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
     """The likely causes, each once: what the calls show comes first, then what arrays show."""
-    far = [f for f in findings if not f.close and f.part != Part.REPLAYED]
+    far = [finding for finding in findings if not finding.close]
     if not far:
         return
     suspicions = {finding.suspicion for finding in far}
@@ -56,37 +53,30 @@ def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]
         if clues.whole_batch and Suspicion.STATISTICS in suspicions:
             yield WHOLE_BATCH
     yield from dict.fromkeys(f.cause for f in far if f.part == Part.CALLS and f.cause)
-    yield from _of_arrays(far, clues)
-    if clues.own:
-        yield from _confirmed_collectives(clues, suspicions)
-    yield from _of_inputs(clues)
-
-
-def _confirmed_collectives(clues: Clues, suspicions: Collection[Suspicion | None]) -> Iterator[str]:
-    """The collectives of one program only that explain what the arrays look like."""
-    for text, which in clues.collectives.items():
-        missing = which == "before" and Suspicion.MISSING_REDUCTION in suspicions
-        if missing or Suspicion.STATISTICS in suspicions:
-            yield text
-
-
-def _of_arrays(far: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
-    """The causes of differing collectives, or else of differing outputs."""
     inside = [finding for finding in far if finding.part == Part.INSIDE]
     for cause, number in _count_causes(inside, clues).items():
         lines = {finding.about for finding in inside if _cause(finding, clues) == cause}
         is_one_line = number == len(inside) and len(lines) == 1
         what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
-    outputs = [f for f in far if f.part == Part.OUTPUTS]
-    if clues.inputs and not clues.itself:
-        return  # outputs of other inputs: what they look like is no cause
-    if outputs and not inside:
-        first = min(finding.call for finding in outputs)
-        early = [f for f in outputs if f.call == first and f.path not in clues.exchanged]
-        for cause, number in _count_causes(early, clues).items():
-            leaves = "leaf" if len(outputs) == 1 else "leaves"
-            yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
+    if not inside and (clues.own or not clues.inputs):  # of other inputs it is no cause
+        yield from _of_outputs([f for f in far if f.part == Part.OUTPUTS], clues)
+    if clues.own:
+        for text, which in clues.collectives.items():
+            missing = which == "before" and Suspicion.MISSING_REDUCTION in suspicions
+            if missing or Suspicion.STATISTICS in suspicions:
+                yield text
+    elif clues.inputs:
+        yield f"its inputs differ: {clues.inputs}"
+
+
+def _of_outputs(outputs: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
+    """What the outputs of the first differing call look like."""
+    first = min((finding.call for finding in outputs), default=0)
+    early = [f for f in outputs if f.call == first and f.path not in clues.exchanged]
+    for cause, number in _count_causes(early, clues).items():
+        leaves = "leaf" if len(outputs) == 1 else "leaves"
+        yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
 
 
 def _count_causes(findings: Collection[LeafDifference], clues: Clues) -> Counter[str]:
@@ -95,32 +85,11 @@ def _count_causes(findings: Collection[LeafDifference], clues: Clues) -> Counter
 
 def _cause(finding: LeafDifference, clues: Clues) -> str:
     """What a finding shows, and what it suggests if the collectives confirm that."""
-    only = {*clues.collectives.values()}
-    confirmed = {
-        Suspicion.MISSING_REDUCTION: "before" in only,
-        Suspicion.STATISTICS: bool(only) or clues.whole_batch,
-    }
     suspicion = finding.suspicion
     if suspicion is None:
         return finding.cause
-    if not confirmed[suspicion]:  # any few numbers look like statistics
-        return "" if suspicion is Suspicion.STATISTICS else finding.cause
-    return f"{finding.cause}: {suspicion}"
-
-
-def _of_inputs(clues: Clues) -> Iterator[str]:
-    if clues.differing_replays:
-        yield (
-            f"this function itself: on the inputs of the program before, too, "
-            f"{clues.differing_replays} of {count(clues.replays, 'call')} gave another result"
-        )
-    elif clues.own:
-        return
-    elif clues.replays:
-        yield (
-            f"not this function: on the inputs of the program before, "
-            f"{count(clues.replays, 'call')} gave the same results as before. Its inputs differ: "
-            + (clues.inputs or "look at the sites before it")
-        )
-    elif clues.inputs:
-        yield f"its inputs differ: {clues.inputs}"
+    if suspicion is Suspicion.MISSING_REDUCTION:
+        is_confirmed = "before" in clues.collectives.values()
+        return f"{finding.cause}: {suspicion}" if is_confirmed else finding.cause
+    is_confirmed = bool(clues.collectives) or clues.whole_batch
+    return f"{finding.cause}: {suspicion}" if is_confirmed else ""  # few numbers fit by chance

@@ -85,7 +85,6 @@ def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerd
         leaves=sum(site.leaves for site in sites),
         collectives=sum(site.collectives for site in sites),
         collective_calls=max(site.collective_calls for site in sites),
-        replays=max(site.replays for site in sites),
         differing_calls=max(site.differing_calls for site in sites),
         findings=findings,
         causes=tuple(dict.fromkeys(cause for site in agreeing for cause in site.causes)),

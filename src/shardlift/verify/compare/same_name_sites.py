@@ -25,12 +25,8 @@ def merge_same_names(before: CapturedRun, after: CapturedRun) -> tuple[CapturedR
         if len(left[name]) != len(right[name])
         and _orders(before, left[name]) == _orders(after, right[name]) > 0
     ]
-    groups = [left[name] for name in names]
-    again = before.again
-    if again is not None:
-        again = _merge(again, groups) if _by_name(again.capture.sites) == left else None
     return (
-        _merge(before, groups)._replace(again=again),
+        _merge(before, [left[name] for name in names]),
         _merge(after, [right[name] for name in names]),
     )
 
@@ -93,4 +89,4 @@ def _moved(sample: Sample, call: int, forms: int) -> Sample:
         parts.append(of_part and replace(of_part, forms=forms))
         forms += of_part is not None
     inputs, outputs, inside = parts
-    return replace(sample, call=call, inputs=inputs, outputs=outputs, inside=inside, replayed=None)
+    return replace(sample, call=call, inputs=inputs, outputs=outputs, inside=inside)

@@ -27,6 +27,10 @@ from shardlift.verify.compare.verdicts import (
 )
 
 _OUTPUTS = (GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES)  # not even the outputs were compared
+_DONATED = (
+    "an array is used after it was donated to an earlier call (donate_argnums), which deleted its "
+    "buffer"
+)
 CallKey = tuple[tuple[str, int, str], tuple[str, int, str], int]  # two sites, and a call
 
 
@@ -63,7 +67,6 @@ class SiteComparison:
             leaves=self.leaves,
             collectives=self.collectives.results,
             collective_calls=self.collectives.calls,
-            replays=self.clues.replays,
             differing_calls=self.pair.differing,
             findings=tuple(self.pair.findings.values()),
             causes=tuple(explain(self.pair.findings.values(), self.clues)) if is_different else (),
@@ -74,7 +77,7 @@ class SiteComparison:
         )
 
     def _verdict(self) -> Verdict:
-        counted = [f for f in self.pair.findings.values() if f.part != Part.REPLAYED]
+        counted = self.pair.findings.values()
         if any(not finding.close for finding in counted):
             return Verdict.DIFFERENT
         unread = any(kind in _OUTPUTS for kind, _ in self.gaps)
@@ -114,21 +117,18 @@ class SiteComparison:
         if not (left.outputs.digests or right.outputs.digests):
             self._compare_without_outputs(left, right)
             return
-        bad = self._compare_outputs(left, right, Part.OUTPUTS)
+        bad = self._compare_outputs(left, right)
         self.calls += 1
         self.pair.differing += bad
         self.clues.own |= bad and same_inputs
         if bad and not same_inputs:
+            self.clues.other_inputs = True
             self.notes["in some calls the inputs differ too, so the outputs do"] = None
             self._explain_inputs(left, right)
         if bad and same_inputs and self.pair.differing == 1:  # later ones differ because of it
             self._find_exchanged(left, right)
         if same_inputs or not bad:
             self.collectives.compare((left, right))
-        if right.replayed is not None:
-            self.clues.replays += 1
-            bad = self._compare_outputs(left, right, Part.REPLAYED)
-            self.clues.differing_replays += bad
 
     def _same_inputs(self, left: Sample, right: Sample) -> bool:
         """Whether all processes gave the same inputs to a call in both programs."""
@@ -147,11 +147,12 @@ class SiteComparison:
             error = left.error or right.error
             which = "before" if left.failed else "after"
             what = f"the call raised an error {which}{f': {error}' * bool(error)}"
+        cause = _DONATED if re.search("deleted|donated", right.error) else ""
         self.pair.differing += 1
-        self.pair.add(
-            LeafDifference("", left.call, Part.CALLS, what, cause=causes.of_error(right.error))
-        )
-        self.clues.own |= self._same_inputs(left, right)
+        self.pair.add(LeafDifference("", left.call, Part.CALLS, what, cause=cause))
+        is_own = self._same_inputs(left, right)
+        self.clues.own |= is_own
+        self.clues.other_inputs |= not is_own
 
     def _compare_without_outputs(self, left: Sample, right: Sample) -> None:
         """Compare the inputs of a call without outputs, which prints or calls back to the host."""
@@ -167,11 +168,11 @@ class SiteComparison:
 
     def _find_exchanged(self, left: Sample, right: Sample) -> None:
         """Find arguments, and outputs, that have each other's values."""
-        inputs = self.pair.arrays((left, right), (Part.INPUTS, Part.INPUTS))
+        inputs = self.pair.arrays((left, right), Part.INPUTS)
         # A wrapper may have other names, and a signature another order: both must agree.
         in_order = [(k, k) for k in range(min(map(len, inputs)))]
         self._name_exchanged((pair_leaves(*forms_of(inputs)).pairs, in_order), inputs)
-        outputs = self.pair.arrays((left, right), (Part.OUTPUTS, Part.OUTPUTS))
+        outputs = self.pair.arrays((left, right), Part.OUTPUTS)
         pairs = self._pair_outputs(left.outputs, right.outputs).pairs
         self.clues.exchanged.update(self._name_exchanged((pairs,), outputs))
 
@@ -186,9 +187,10 @@ class SiteComparison:
             named |= {*paths, last}
         return named
 
-    def _compare_outputs(self, left: Sample, right: Sample, part: Part) -> bool:
-        before, after = self.pair.arrays((left, right), (Part.OUTPUTS, part))
-        paired = self._pair_outputs(left.outputs, getattr(right, part))
+    def _compare_outputs(self, left: Sample, right: Sample) -> bool:
+        """Compare the outputs of a call. Returns whether they differ."""
+        before, after = self.pair.arrays((left, right), Part.OUTPUTS)
+        paired = self._pair_outputs(left.outputs, right.outputs)
         for i, j in paired.pairs:
             names = before[i].form.path, after[j].form.path
             if names[0] != names[1]:
@@ -198,12 +200,11 @@ class SiteComparison:
         alone = [("before", before[k].form.path) for k in paired.before]
         alone += [("after", after[k].form.path) for k in paired.after]
         for which, path in alone:
-            self.pair.add(LeafDifference(path, left.call, part, f"this output is only {which}"))
+            what = f"this output is only {which}"
+            self.pair.add(LeafDifference(path, left.call, Part.OUTPUTS, what))
         bad = bool(alone)
         for i, j in paired.pairs:
-            finding = self._compare_leaf(left, part, before[i], after[j])
-            if finding is not None and finding.distance is not None:
-                finding = self.pair.spread.accept(finding, before, i)
+            finding = self._compare_leaf(left, before[i], after[j])
             if finding is not None:
                 self.pair.add(finding)
                 bad = bad or not finding.close
@@ -236,18 +237,18 @@ class SiteComparison:
         return self._output_pairs[before, after]
 
     def _compare_leaf(
-        self, sample: Sample, part: Part, before: CapturedArray, after: CapturedArray
+        self, sample: Sample, before: CapturedArray, after: CapturedArray
     ) -> LeafDifference | None:
         """Compare one leaf; None if it is identical."""
         forms, digests = (before.form, after.form), (before.digest, after.digest)
-        path, call = before.form.path, sample.call
+        path, call, part = before.form.path, sample.call, Part.OUTPUTS
         if not any(digests):
             if is_array(before.form):
                 self.gaps[GapKind.NO_BYTES, f"{path} ({before.form.dtype})"] += 1
             else:
                 self.notes[f"{path} ({before.form.dtype}) was not compared: it is no array"] = None
             return None
-        self.leaves += part == Part.OUTPUTS
+        self.leaves += 1
         mismatch = structure(*forms, self.maps)
         if mismatch is not None:
             what, cause, suspicion = mismatch
@@ -259,7 +260,7 @@ class SiteComparison:
             what = "differs; the values were not kept (--keep-bytes)"
             return LeafDifference(path, call, part, what)
         finding = self.pair.measure(call, part, arrays, forms)
-        if finding is not None and not finding.cause and part == Part.OUTPUTS:
+        if finding is not None and not finding.cause:
             axes = before.form.axis, after.form.axis
             cause = self._cause_of_update(finding, sample, *together(*arrays, axes))
             finding = replace(finding, cause=cause)
@@ -282,7 +283,7 @@ class SiteComparison:
 
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
         """Explain the first inputs that differ."""
-        inputs = self.pair.arrays((left, right), (Part.INPUTS, Part.INPUTS))
+        inputs = self.pair.arrays((left, right), Part.INPUTS)
         if self.clues.inputs or not all(inputs):
             return
         for i, j in pair_leaves(*forms_of(inputs)).pairs:
@@ -294,7 +295,7 @@ class SiteComparison:
             self.clues.inputs = f"{before.form.path}, in call {left.call + 1}"
             if arrays is not None:
                 aligned = together(*arrays, (before.form.axis, after.form.axis))
-                if cause := causes.likely(*aligned, self.pair.devices).text:
+                if cause := causes.likely(*aligned, self.pair.devices)[0]:
                     self.clues.inputs += f": {cause}"
             return
 

@@ -90,7 +90,6 @@ class SiteVerdict:
     leaves: int = 0  # compared outputs of all calls
     collectives: int = 0  # compared results of collectives
     collective_calls: int = 0  # calls whose collectives were compared
-    replays: int = 0  # calls that were run again on the same inputs
     differing_calls: int = 0
     findings: tuple[LeafDifference, ...] = ()  # the first of each leaf
     causes: tuple[str, ...] = ()
@@ -122,8 +121,6 @@ class Side:
     status: int | None = 0  # the exit status; None for a capture
     error: str = ""  # the end of the output, if it failed
     children: int = 0  # child processes that used JAX, whose calls were not recorded
-    child_commands: tuple[str, ...] = ()  # programs that were started, if one of them used JAX
-    hidden_commands: tuple[str, ...] = ()  # of Python, whose use of JAX cannot be seen
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ NEAR = ONE * np.float32(1.001)
         ([ONE, ONE], "identical", []),
         ([ONE, NEAR, ONE], "different", ["BEFORE gave the same numbers in two runs"]),
         (
-            [ONE, NEAR, NEAR],
+            [ONE, NEAR, NEAR * 2],
             "different",
             ["BEFORE gave different numbers in two runs: f (by_hand.py:1)"],
         ),

@@ -208,17 +208,6 @@ def waiting(tmp_path):
     return command, {**ENV, "TMPDIR": str(tmp_path / "tmp")}, tmp_path
 
 
-def test_one_process_that_is_stuck_is_ended_and_explained(waiting):
-    command, env, folder = waiting
-    done = children.run([*command, "--stuck-after", "1"], cwd=folder, env=env)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "shardlift verify: waits.py was stuck and was ended: for 1 s it had not used" in (
-        done.stderr
-    )
-    assert re.search(r"process 0 .* waits at waits.py:3 in <module>: time.sleep", done.stderr)
-    assert os.listdir(folder / "tmp") == []
-
-
 def test_sigterm_leaves_nothing_behind(waiting):
     command, env, folder = waiting
     with children.Child(command, cwd=folder, env=env) as child:

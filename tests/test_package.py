@@ -103,7 +103,6 @@ def test_legacy_and_replication_are_functions_whatever_was_imported(name, before
 PRIVATE_JAX = {
     "_compat.py": "uses them, each with a public fallback",
     "_legacy/former.py": "text: where names that moved are looked up, when a program asks for one",
-    "_legacy/runtime.py": "text: the heading of what was in a module of jaxlib",
 }
 
 

@@ -93,51 +93,49 @@ class Session:
         if self.prepare is not None:
             self.uses.recorder = self.prepare()
         try:
-            _install(jax, self._patches, self.uses, self.written_for, patch=self.patch)
+            self._install_all(jax)
         except BaseException:
             self._patches.undo()
             raise
 
+    def _install_all(self, jax: types.ModuleType) -> None:
+        # Not at the top: all of these import JAX, which the program may never do.
+        from shardlift._legacy import (
+            attributes,
+            indexing,
+            keywords,
+            meanings,
+            modules,
+            options,
+            pmaps,
+        )
+        from shardlift.mapping import pmap
+        from shardlift.source.model import version
 
-def _install(
-    jax: types.ModuleType, patches: Patches, uses: Uses, written_for: Version | None, *, patch: bool
-) -> None:
-    # Not at the top: all of these import JAX, which the program may never do.
-    from shardlift._legacy import (
-        attributes,
-        indexing,
-        keywords,
-        meanings,
-        modules,
-        options,
-        pmaps,
-    )
-    from shardlift.mapping import pmap
-    from shardlift.source.model import version
-
-    recorder, stock = uses.recorder, jax.pmap
-    if patch:
-        modules.restore(patches, uses, version(jax.__version__))
-        options.restore(patches, uses)
-        attributes.restore(patches, uses)
-        keywords.restore(patches, uses)
-        meanings.restore(patches, uses, written_for)
-        for old, new in _RENAMED.items():
-            if hasattr(jax, old):
-                patches.set(jax, old, getattr(jax, new))
-    elif recorder is None:
-        return
-    read = None if recorder is None else recorder.read
-    indexing.fast_rows(patches, read, patch=patch)
-    indexing.restore_library_reads(patches, read, patch=patch)
-    ours: Any = functools.partial(pmap, reshard="silent") if patch else stock
-    if recorder is not None:
-        ours = recorder.pmap(ours)
-        patches.set(jax, "jit", recorder.jit(jax.jit))
-    if patch:
-        ours = pmaps.old_pmap(ours, uses.counter("jax.pmap"))
-    patches.set(jax, "pmap", ours)
-    pmaps.replace_everywhere(patches, stock, ours)
+        patches, uses, patch = self._patches, self.uses, self.patch
+        recorder, stock = uses.recorder, jax.pmap
+        if patch:
+            modules.restore(patches, uses, version(jax.__version__))
+            options.restore(patches, uses)
+            attributes.restore(patches, uses)
+            keywords.restore(patches, uses)
+            meanings.restore(patches, uses, self.written_for)
+            for old, new in _RENAMED.items():
+                if hasattr(jax, old):
+                    patches.set(jax, old, getattr(jax, new))
+        elif recorder is None:
+            return
+        read = None if recorder is None else recorder.read
+        indexing.fast_rows(patches, read, patch=patch)
+        indexing.restore_library_reads(patches, read, patch=patch)
+        ours: Any = functools.partial(pmap, reshard="silent") if patch else stock
+        if recorder is not None:
+            ours = recorder.pmap(ours)
+            patches.set(jax, "jit", recorder.jit(jax.jit))
+        if patch:
+            ours = pmaps.old_pmap(ours, uses.counter("jax.pmap"))
+        patches.set(jax, "pmap", ours)
+        pmaps.replace_everywhere(patches, stock, ours)
 
 
 @contextlib.contextmanager

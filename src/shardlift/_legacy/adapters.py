@@ -1,46 +1,64 @@
-"""Removed functions, built on their successors, where the meaning is certain."""
+"""Removed names, built on their successors, where the meaning is certain."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import jax.extend.core
 import jax.extend.linear_util
 import numpy as np
-from jax import lax
+from jax import core, lax
 
 from shardlift import _compat
+
+
+def do_nothing(*_: Any, **__: Any) -> None:
+    """What has had no effect since: to set up a TPU, to name the parts of a type in messages."""
+
+
+# ---- jax
+
+
+def xla_computation(
+    fun: Callable[..., Any],
+    static_argnums: Any = (),
+    *_: Any,
+    return_shape: bool = False,
+    **__: Any,
+) -> Callable[..., Any]:
+    """The function that returns the XLA program of ``fun``, for arguments (until 0.4.36)."""
+    jitted = jax.jit(fun, static_argnums=static_argnums)
+
+    def lower(*args: Any, **kwargs: Any) -> Any:
+        lowered = jitted.lower(*args, **kwargs)
+        program = lowered.compiler_ir("hlo")
+        return (program, lowered.out_info) if return_shape else program
+
+    return lower
+
+
+def soft_pmap(
+    fun: Callable[..., Any], axis_name: Any = None, in_axes: Any = 0, backend: Any = None
+) -> Callable[..., Any]:
+    """``fun`` over any number of rows, on one device (until 0.3.18)."""
+    mapped = jax.vmap(fun, in_axes=in_axes, axis_name=axis_name or "soft_pmap")
+    return jax.jit(mapped, backend=backend)
+
 
 # ---- jax.ops.index_update and its family (until 0.3.2): x.at[...] took their place in 0.2.22
 
 
-class _Index:
-    """``jax.ops.index[1, :]``: the index itself."""
-
-    def __getitem__(self, index: Any) -> Any:
-        return index
-
-
-index = _Index()
-
-
 def _updater(method: str) -> Callable[..., jax.Array]:
     def update(
-        x: Any,
-        idx: Any,
-        y: Any,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-    ) -> jax.Array:
+        x: Any, idx: Any, y: Any, indices_are_sorted: bool = False, unique_indices: bool = False
+    ) -> Any:
         """``x`` with ``y`` written, or combined, at ``idx``."""
-        at = jax.numpy.asarray(x).at[idx]
-        updated: jax.Array = getattr(at, method)(
-            y, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices
-        )
-        return updated
+        sure = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices}
+        return getattr(jax.numpy.asarray(x).at[idx], method)(y, **sure)
 
     return update
 
@@ -51,6 +69,21 @@ index_mul = _updater("multiply")
 index_min = _updater("min")
 index_max = _updater("max")
 
+# ---- types of devices (until 0.4.11)
+
+
+class _Platform(type):
+    """A type whose instances are the devices of some platforms."""
+
+    platforms: tuple[str, ...]
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, jax.Device) and instance.platform in cls.platforms
+
+
+CpuDevice = _Platform("CpuDevice", (), {"platforms": ("cpu",)})
+GpuDevice = _Platform("GpuDevice", (), {"platforms": ("gpu", "cuda", "rocm")})
+TpuDevice = _Platform("TpuDevice", (), {"platforms": ("tpu",)})
 
 # ---- jax.core and jax.interpreters
 
@@ -63,18 +96,29 @@ class MapTracer:
     """The tracer of a pmap that is computed eagerly (until 0.8); nothing is one."""
 
 
-not_mapped = None  # the batch dimension of an argument that is not mapped
+class ConcreteArray(core.ShapedArray):
+    """An abstract value with its concrete value; JAX has none since 0.4.36."""
+
+
+class CallPrimitive(jax.extend.core.Primitive):
+    """A primitive that calls a function (until 0.11)."""
+
+    multiple_results = True
+    call_primitive = True
+
+
+class MapPrimitive(jax.extend.core.Primitive):
+    """A primitive that maps a function (until 0.6)."""
+
+    multiple_results = True
+    map_primitive = True
 
 
 class AxisFrame(int):
     """The size of a mapped axis: an int (0.4.36 to 0.6), or by ``.size`` (before)."""
 
     name: Any
-
-    @property
-    def size(self) -> int:
-        """The size itself."""
-        return int(self)
+    size = property(int)
 
 
 def axis_frame(axis_name: Any, main_trace: Any = None) -> AxisFrame:  # noqa: ARG001
@@ -84,18 +128,45 @@ def axis_frame(axis_name: Any, main_trace: Any = None) -> AxisFrame:  # noqa: AR
     return frame
 
 
-def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:  # noqa: N802
-    """The names of the mapped axes in scope."""
-    return _compat.axis_names()
+class Sublevel(int):
+    """How deep in nested calls: 0 outside of any trace."""
+
+    level = property(int)
 
 
-def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:  # noqa: N802
-    """Is a JAX transformation active?"""
-    return _compat.tracing()
+def cur_sublevel() -> Sublevel:
+    """1 while a function is traced, else 0; JAX has counted no calls since 0.4.36."""
+    return Sublevel(_compat.tracing())
 
 
-class ConcreteArray(jax.core.ShapedArray):
-    """An abstract value with its concrete value; JAX has none since 0.4.36."""
+class _TraceState:
+    """``thread_local_state`` as haiku and brax read it: which trace is the current one?"""
+
+    @property
+    def trace_state(self) -> _TraceState:
+        return self
+
+    trace_stack = trace_state
+
+    @property
+    def dynamic(self) -> SimpleNamespace:
+        which = getattr(jax.extend.core, "get_opaque_trace_state", None)
+        state = (which or core.get_opaque_trace_state)(convention="nnx")
+        return SimpleNamespace(trace_type=state, level=int(cur_sublevel()))
+
+    @property
+    def stack(self) -> list[SimpleNamespace]:
+        return [self.dynamic]
+
+
+thread_local_state = _TraceState()
+
+
+def extract_call_jaxpr(primitive: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The jaxpr that a call or a map calls, and its other parameters."""
+    if not any(getattr(primitive, f"{kind}_primitive", False) for kind in ("call", "map")):
+        return None, params
+    return params["call_jaxpr"], {k: v for k, v in params.items() if k != "call_jaxpr"}
 
 
 def raise_to_shaped(aval: Any, weak_type: bool | None = None) -> Any:
@@ -110,9 +181,6 @@ def full_lower(value: Any) -> Any:
     return value
 
 
-# ---- jax.linear_util (until 0.4.24)
-
-
 def wrap_init(fun: Any, params: Any = None, *, debug_info: Any = None) -> Any:
     """``jax.extend.linear_util.wrap_init``, which needs ``debug_info`` since 0.7."""
     if debug_info is None:
@@ -120,7 +188,7 @@ def wrap_init(fun: Any, params: Any = None, *, debug_info: Any = None) -> Any:
     return jax.extend.linear_util.wrap_init(fun, params or {}, debug_info=debug_info)
 
 
-# ---- jax.experimental
+# ---- jax.experimental, jax.lax, jax.numpy, jax.random
 
 
 def enable_x64(new_val: bool = True) -> Any:
@@ -128,19 +196,7 @@ def enable_x64(new_val: bool = True) -> Any:
     return jax.enable_x64(new_val)
 
 
-def disable_x64() -> Any:
-    """``with disable_x64():`` 32 bits inside."""
-    return jax.enable_x64(False)
-
-
-# ---- jax.tree_util
-
-
-def register_keypaths(ty: type, handler: Callable[[Any], Any]) -> None:
-    """Do nothing: it named the parts of a type in messages (until 0.4.24), now numbered."""
-
-
-# ---- jax.lax, jax.numpy, jax.nn, jax.random
+disable_x64 = functools.partial(jax.enable_x64, False)
 
 
 def pvary(x: Any, axis_name: Any) -> Any:
@@ -155,16 +211,12 @@ def tie_in(x: Any, y: Any) -> Any:  # noqa: ARG001
 
 
 NINF, NZERO, PZERO = -np.inf, -0.0, 0.0
-
-
-def msort(a: Any) -> jax.Array:
-    """Sorted along the first axis."""
-    return jax.numpy.sort(a, axis=0)
-
-
-def shuffle(key: Any, x: Any, axis: int = 0) -> jax.Array:
-    """Each line along ``axis`` shuffled independently, with the same random bits as before."""
-    return jax.random.permutation(key, x, axis=axis, independent=True)
+msort = functools.partial(jax.numpy.sort, axis=0)
+# Each line along the axis shuffled independently, with the same random bits as before.
+shuffle = functools.partial(jax.random.permutation, independent=True)
+threefry2x32_key = functools.partial(jax.random.PRNGKey, impl="threefry2x32")
+rbg_key = functools.partial(jax.random.PRNGKey, impl="rbg")
+unsafe_rbg_key = functools.partial(jax.random.PRNGKey, impl="unsafe_rbg")
 
 
 def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
@@ -173,6 +225,8 @@ def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
 
 
 # ---- numpy (until 2.0)
+
+sort_rows = functools.partial(np.sort, axis=0)
 
 
 def in1d(ar1: Any, ar2: Any, *args: Any, **options: Any) -> Any:
@@ -193,12 +247,9 @@ def asfarray(a: Any, dtype: Any = np.float64) -> Any:
     return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
 
 
-def sort_rows(a: Any) -> Any:
-    """``numpy.msort``."""
-    return np.sort(a, axis=0)
-
-
 # ---- jax.experimental.host_callback (until 0.8)
+
+_on_host = functools.partial(jax.tree.map, np.asarray)
 
 
 def call(callback: Callable[..., Any], arg: Any, *, result_shape: Any = None, **_: Any) -> Any:
@@ -218,16 +269,10 @@ def id_print(
     arg: Any, *, result: Any = None, what: str | None = None, output_stream: Any = None, **_: Any
 ) -> Any:
     """Print ``arg``; returns ``result``, or ``arg``."""
-
-    def show(a: Any, _: Any) -> None:
-        print(*(() if what is None else (f"what: {what}",)), a, file=output_stream)
-
-    return id_tap(show, arg, result=result)
+    title = () if what is None else (f"what: {what}",)
+    return id_tap(lambda a, _: print(*title, a, file=output_stream), arg, result=result)
 
 
 def barrier_wait(logging_name: str | None = None) -> None:  # noqa: ARG001
     """Wait until all taps have been called."""
     jax.effects_barrier()
-
-
-_on_host = functools.partial(jax.tree.map, np.asarray)

@@ -51,18 +51,17 @@ def ask(module: str, name: str) -> str | None:
 
 def is_module(name: str) -> bool:
     """Did JAX have a module of this name once, or may it have had, if it is private?"""
-    return name in _table() or is_private(name) or _has_children(name)
-
-
-def _has_children(name: str) -> bool:
-    return any(module.startswith(f"{name}.") for module in _table())
+    inside = any(module.startswith(f"{name}.") for module in _table())
+    return name in _table() or is_private(name) or inside
 
 
 def may_answer(frame: types.FrameType | None) -> bool:
     """May code in this frame get a placeholder for a name that it asks for?"""
-    while frame is not None and _is_importing(frame):
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
         frame = frame.f_back
-    if frame is None or _root(frame) in _INSIDE:
+    if frame is None:
+        return False
+    if str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INSIDE:
         return False
     if _instruction(frame.f_code, frame.f_lasti) not in _ASKING:
         return False
@@ -72,14 +71,6 @@ def may_answer(frame: types.FrameType | None) -> bool:
             return direct or frame.f_globals.get("__name__") != "__main__"
         frame, direct = frame.f_back, False
     return False
-
-
-def _is_importing(frame: types.FrameType) -> bool:
-    return frame.f_code.co_filename.startswith("<frozen importlib")
-
-
-def _root(frame: types.FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 @functools.lru_cache(maxsize=4096)

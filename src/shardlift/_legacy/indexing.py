@@ -35,13 +35,16 @@ def fast_rows(patches: Patches, read: Read | None, *, patch: bool) -> None:
     if array_type is None or (read is None and not patch):
         return
     stock, stock_iter = array_type.__getitem__, array_type.__iter__
-    row = _report_reads(_row if patch else stock, read)
+    row: Callable[..., Any] = _row if patch else stock
 
     def __getitem__(self: Any, idx: Any) -> Any:  # noqa: N807
         if type(idx) is int or isinstance(idx, np.integer):
             where = row_buffers(self)
             if where is not None and -len(where) <= idx < len(where):
-                return row(self, operator.index(idx) if patch else idx)
+                out = row(self, operator.index(idx) if patch else idx)
+                if read is not None:
+                    read(self, "index", self.nbytes // self.shape[0])
+                return out
         return stock(self, idx)
 
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807
@@ -52,18 +55,6 @@ def fast_rows(patches: Patches, read: Read | None, *, patch: bool) -> None:
 
     patches.set(array_type, "__getitem__", __getitem__)
     patches.set(array_type, "__iter__", __iter__)
-
-
-def _report_reads(row: Callable[..., Any], read: Read | None) -> Callable[..., Any]:
-    if read is None:
-        return row
-
-    def reported_row(array: jax.Array, index: int) -> Any:
-        out = row(array, index)
-        read(array, "index", array.nbytes // array.shape[0])
-        return out
-
-    return reported_row
 
 
 def row_buffers(array: Any) -> tuple[int, ...] | None:
@@ -147,14 +138,14 @@ def restore_library_reads(patches: Patches, read: Read | None, *, patch: bool) -
 
 def _first_rows(tree: Any) -> Any:
     """The first copy of each replicated leaf."""
-    return jax.tree.map(_first_of, tree)
 
+    def first(leaf: Any) -> Any:
+        if getattr(leaf, "ndim", 1) == 0:
+            return leaf
+        is_row = is_concrete(leaf) and row_buffers(leaf) is not None
+        return _row(leaf, 0) if is_row else leaf[0]  # the first is not reported as a read
 
-def _first_of(leaf: Any) -> Any:
-    if getattr(leaf, "ndim", 1) == 0:
-        return leaf
-    is_row = is_concrete(leaf) and row_buffers(leaf) is not None
-    return _row(leaf, 0) if is_row else leaf[0]  # the first is not reported as a read
+    return jax.tree.map(first, tree)
 
 
 def _report_trees(

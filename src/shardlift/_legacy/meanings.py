@@ -20,6 +20,7 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from shardlift import _compat
 from shardlift._legacy.indexing import row_buffers, row_of_block
 from shardlift._legacy.modules import when_imported
+from shardlift._legacy.names import RANDOM_KEYS
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 from shardlift.source.model import Version
@@ -44,12 +45,13 @@ def restore(patches: Patches, uses: Uses, written_for: Version | None) -> None:
         _restore_rows(patches, uses)
     if written_for < (0, 5):
         _restore_random_numbers(patches, uses)
-    if written_for < (0, 9):
-        _restore_auto_axes(patches, uses)
+    if written_for < (0, 9):  # the axes are Explicit by default since
+        patches.set(jax, "make_mesh", _with_auto_axes(jax.make_mesh, "jax.make_mesh", uses))
     if written_for < (0, 10):
         _compare_with_tuples(patches, uses)
-    if written_for < (0, 12) <= _compat.VERSION:
-        _restore_auto_abstract_axes(patches, uses)
+    if written_for < (0, 12) <= _compat.VERSION:  # since, those of abstract meshes are, too
+        make = _with_auto_axes(AbstractMesh.__new__, "jax.sharding.AbstractMesh", uses, first=1)
+        patches.set(AbstractMesh, "__new__", staticmethod(make))
 
 
 def _fill_with_zeros(patches: Patches, uses: Uses) -> None:
@@ -84,15 +86,12 @@ def _restore_gather(
 
         def gather(value: Any) -> Any:
             # Since 0.8 an array of all processes is refused unless `tiled`, which it was before.
-            return stock(value, tiled=tiled or as_it_is or _spans_processes(value))
+            everywhere = isinstance(value, jax.Array) and not value.is_fully_addressable
+            return stock(value, tiled=tiled or as_it_is or everywhere)
 
         return jax.tree.map(gather, in_tree)
 
     patches.set(module, "process_allgather", process_allgather)
-
-
-def _spans_processes(value: Any) -> bool:
-    return isinstance(value, jax.Array) and not value.is_fully_addressable
 
 
 class _RowShard(jax.Shard):
@@ -137,31 +136,19 @@ def _restore_random_numbers(patches: Patches, uses: Uses) -> None:
     before = getattr(jax.config, _PARTITIONABLE)
     jax.config.update(_PARTITIONABLE, False)
     patches.on_undo(lambda: jax.config.update(_PARTITIONABLE, before))
-    for name in ("PRNGKey", "key"):
-        patches.set(jax.random, name, _noting_old_numbers(name, uses))
 
+    def noting(name: str, stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def make_key(*args: Any, **options: Any) -> Any:
+            if not getattr(jax.config, _PARTITIONABLE) and _is_program():
+                uses.note(name)
+            return stock(*args, **options)
 
-def _noting_old_numbers(name: str, uses: Uses) -> Callable[..., Any]:
-    stock = getattr(jax.random, name)
+        return make_key
 
-    @functools.wraps(stock)
-    def make_key(*args: Any, **options: Any) -> Any:
-        if not getattr(jax.config, _PARTITIONABLE) and _is_program():
-            uses.note(f"jax.random.{name}")
-        return stock(*args, **options)
-
-    return make_key
-
-
-def _restore_auto_axes(patches: Patches, uses: Uses) -> None:
-    """``jax.make_mesh`` makes Auto axes for the program: since 0.9 they are Explicit by default."""
-    patches.set(jax, "make_mesh", _with_auto_axes(jax.make_mesh, "jax.make_mesh", uses))
-
-
-def _restore_auto_abstract_axes(patches: Patches, uses: Uses) -> None:
-    """``AbstractMesh`` has Auto axes for the program: Explicit ones are the default since 0.12."""
-    make = _with_auto_axes(AbstractMesh.__new__, "jax.sharding.AbstractMesh", uses, first=1)
-    patches.set(AbstractMesh, "__new__", staticmethod(make))
+    for name in RANDOM_KEYS:
+        key = name.rpartition(".")[2]
+        patches.set(jax.random, key, noting(name, getattr(jax.random, key)))
 
 
 def _with_auto_axes(
@@ -199,10 +186,5 @@ def _compare_with_tuples(patches: Patches, uses: Uses) -> None:
 def _is_program() -> bool:
     """Is the code that called the function which asks the program's own?"""
     frame = sys._getframe(2)
-    name = frame.f_globals.get("__name__", "")
-    return name.partition(".")[0] not in _INNER and not _is_installed(frame.f_code.co_filename)
-
-
-@functools.cache
-def _is_installed(filename: str) -> bool:
-    return any(folder in filename for folder in _INSTALLED)
+    root, file = frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename
+    return root not in _INNER and not any(folder in file for folder in _INSTALLED)

@@ -141,8 +141,11 @@ class _Finder:
 
     def find(self, name: str) -> Any:
         """The attribute of this name, or AttributeError."""
+        if name == "__all__" and self._is_stub():  # for `from stax import *`
+            at_home = dir(names.resolve(self.home)) if self.home else []
+            return sorted({*self.paths, *(n for n in at_home if n[0] != "_")})
         if name.startswith("__"):
-            return self._all() if name == "__all__" and self._is_stub() else self._refuse(name)
+            return self._refuse(name)
         if (package := f"{self.module}.{name}") in _PACKAGES and package not in names.MODULES:
             return importlib.import_module(package)
         if name not in self.paths:
@@ -156,11 +159,6 @@ class _Finder:
 
     def _is_stub(self) -> bool:
         return self.module in names.MODULES
-
-    def _all(self) -> list[str]:
-        """The names for ``from stax import *``."""
-        home_names = [n for n in dir(names.resolve(self.home)) if n[0] != "_"] if self.home else []
-        return sorted({*self.paths, *home_names})
 
     def _value(self, name: str) -> Any:
         path = self.paths[name]

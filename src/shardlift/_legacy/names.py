@@ -18,20 +18,7 @@ from shardlift.source.model import Version, version
 from shardlift.source.removed_names import KEYWORDS as REMOVED_KEYWORDS
 from shardlift.source.removed_names import ROWS, Removed
 
-__all__ = [
-    "CHANGED",
-    "HOMES",
-    "KEYWORDS",
-    "MODULES",
-    "OPTIONS",
-    "RANDOM_KEYS",
-    "TWINS",
-    "Removed",
-    "Version",
-    "resolve",
-    "rows",
-    "version",
-]
+__all__ = ["KEYWORDS", "Removed", "Version", "resolve", "rows", "version"]
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _LONG_AGO: Version = (0, 4)  # of a name that the linter's table has not got

@@ -24,22 +24,17 @@ class Option:
     """A removed option, as ``jax.config`` holds it."""
 
     def __init__(self, name: str, value: Any, note: Callable[[], None]) -> None:
-        """``note`` is called when the option is set or read."""
-        self.name, self.note, self.set_to = name, note, value
-
-    @property
-    def value(self) -> Any:
-        """The value."""
-        return self.set_to
+        """``note`` is called when the program sets or reads the option."""
+        self.name, self.value, self.note = name, value, note
 
     def read(self) -> Any:
-        """The value, for a program; the read is noted."""
+        """The value, for a program."""
         self.note()
-        return self.set_to
+        return self.value
 
     def _set(self, value: Any) -> None:
         self.note()
-        self.set_to = value
+        self.value = value
 
 
 def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.environ) -> None:
@@ -50,7 +45,8 @@ def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.enviro
         variable = environ.get(name.upper())
         if variable is not None:
             uses.note(f"{name.upper()} (environment)")
-            value = variable if isinstance(value, str) else _is_true(variable)
+            yes = variable.lower() in ("y", "yes", "t", "true", "on", "1")
+            value = variable if isinstance(value, str) else yes
         if hasattr(jax.config, name):  # this JAX has it still
             continue
         _compat.add_option(patches.set, patches.item, Option(name, value, note))
@@ -68,7 +64,3 @@ def _restore_definitions(patches: Patches, uses: Uses) -> None:
     patches.set(config, "x64_enabled", property(lambda self: self.jax_enable_x64))
     for name in ("config", "FLAGS"):  # both read options as attributes
         patches.set(config, name, property(lambda self: self))
-
-
-def _is_true(text: str) -> bool:
-    return text.lower() in ("y", "yes", "t", "true", "on", "1")

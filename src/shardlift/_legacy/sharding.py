@@ -17,21 +17,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift.arrays.reads import is_concrete
 
-__all__ = [
-    "Chunked",
-    "NoSharding",
-    "PmapSharding",
-    "PositionalSharding",
-    "Replicated",
-    "ShardedAxis",
-    "ShardedDeviceArray",
-    "ShardingSpec",
-    "Unstacked",
-    "device_grid",
-    "make_sharded_device_array",
-    "sharding_spec",
-]
-
 # ---- the spec of each axis of an array, and of the devices
 
 
@@ -83,20 +68,15 @@ class ShardingSpec:
         object.__setattr__(self, "sharding", tuple(self.sharding))
         object.__setattr__(self, "mesh_mapping", tuple(self.mesh_mapping))
 
-    def cuts(self) -> list[int]:
-        """The number of parts of each cut, in the order of the array's axes."""
-        return [count for entry in self.sharding for count in _parts(entry)]
 
-
-def _parts(entry: Any) -> Sequence[int]:
-    if isinstance(entry, Chunked):
-        return tuple(entry.chunks)
-    return (entry.size,) if isinstance(entry, Unstacked) else ()
+def _parts(entry: Any) -> tuple[int, ...]:
+    """The number of parts of each cut of an axis."""
+    return (entry.size,) if isinstance(entry, Unstacked) else getattr(entry, "chunks", ())
 
 
 def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
     """The ``NamedSharding`` with the same layout as ``spec``."""
-    cuts = spec.cuts()
+    cuts = [count for entry in spec.sharding for count in _parts(entry)]
     sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
     axes = [f"devices{k}" if len(sizes) > 1 else "devices" for k in range(len(sizes))]
     pairs = zip(spec.mesh_mapping, axes, strict=True)

@@ -247,6 +247,7 @@ def test_what_a_trial_uses_is_not_counted(nested):
     # A nested pmap needs a mesh axis, so the program itself is traced twice.
     assert uses["jax.tree_map"] == (2 if nested else 1)
     assert inner.nested == (2 if nested else 0)
+    assert outer.reads == ()
 
 
 def test_rows_that_are_equal_show_nothing_until_they_differ():

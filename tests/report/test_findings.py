@@ -58,7 +58,7 @@ LOUD = {
         "SL206",
         {"compiles": (Compile(0, 1, (FIRST,)),) * 3, "compile_count": 3},
     ),
-    "host inputs": ("SL3", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
+    "host inputs": ("", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
     "donated": ("SL305", {"arguments": (leaf(donated=True, kept=1),)}),
     "equal": ("SL301,SL504", {"arguments": (leaf(equal=True, compared=3),)}),
@@ -88,7 +88,7 @@ def test_nothing_to_say(name):
 def test_something_to_say(kind):
     rules, changes = LOUD[kind]
     (finding,) = findings_of(site(**changes), ONE)
-    assert (finding.kind, finding.command.split()[-1]) == (kind, rules)
+    assert (finding.kind, finding.command.rpartition(" ")[2]) == (kind, rules)
 
 
 def test_every_kind_is_tested():
@@ -201,6 +201,8 @@ def test_every_command_can_be_typed():
     rules = all_rules()
     for one in everything("it's a $(file)").sites:
         for finding in findings_of(one, everything()):
+            if finding.kind == "host inputs":
+                continue  # no rule looks for what is a new batch at each call
             program, command, *arguments = shlex.split(finding.command)
             assert program == "shardlift"
             assert command in {*COMMANDS, "migrate"}

@@ -278,6 +278,8 @@ class Recorder:
 
     def read(self, array: jax.Array, how: str, nbytes: int, seconds: float = 0.0) -> None:
         """An output was read by ``how``: "index", "unreplicate" or "device_get"."""
+        if here.is_apart:
+            return
         try:
             origin = self._inspector.origins.find(array)
             if origin is not None and origin.record is None:

@@ -36,7 +36,7 @@ WORTH_SHARE, WORTH_BYTES, WORTH_COMPILES, WORTH_SECONDS = 0.02, 2**20, 3, 1.0
 
 @dataclass(frozen=True)
 class ReportItem:
-    """One thing about a site, what to do about it, and the command for it."""
+    """One thing about a site, what to do about it, and the command that tells more, if any."""
 
     kind: str
     what: str
@@ -166,8 +166,8 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
             "host inputs",
             f"{_of_calls(site, host)} copies {_per_call(host)} from the host: {_paths(host)}",
             "Place the next batch while this one runs, with shardlift.prefetch_to_device; place "
-            "what does not change once, before the loop.",
-            _check(site, "SL3"),
+            "what does not change once, before the loop, with jax.device_put.",
+            "",
             seconds=by_program,
         )
     if other and _worth(site, other, site.times.moving.total):

@@ -88,7 +88,8 @@ def _finding(finding: ReportItem) -> RenderableType:
     lines = Text.assemble(mark, finding.what, (f"  [{cost}]" if cost else "", "dim"))
     fix = Text(finding.fix)
     command = Text(f"$ {finding.command}", style="green", no_wrap=True, overflow="ignore")
-    return Group(_indent(lines, 2), _indent(fix, 4), _indent(command, 4))
+    more = [_indent(command, 4)] if finding.command else []
+    return Group(_indent(lines, 2), _indent(fix, 4), *more)
 
 
 def _indent(what: RenderableType, by: int) -> Padding:

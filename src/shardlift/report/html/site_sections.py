@@ -94,7 +94,7 @@ def _finding(finding: ReportItem) -> Markup:
             tag("span", cost, class_="cost") if cost else "",
         ),
         tag("p", finding.fix, class_="fix"),
-        tag("pre", tag("code", finding.command)),
+        tag("pre", tag("code", finding.command)) if finding.command else "",
         class_="finding decide" if finding.decision else "finding",
     )
 

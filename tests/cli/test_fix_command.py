@@ -146,3 +146,13 @@ def test_a_result_whose_names_exist_is_called_that(project: Path) -> None:
     assert _run("--write").stdout.startswith(
         "Every import and name of JAX at module level exists on JAX 0.12."
     )
+
+
+def test_what_runs_with_an_old_jax_alone_still_does(project: Path) -> None:
+    (project / "train.py").write_text(
+        "import jax\nfrom flax import optim\ny = jax.tree_map(optim.Adam, 1)\n"
+    )
+    result = _run("train.py")
+    assert "Does not run yet on JAX 0.12" in result.stderr
+    assert "+y = jax.tree_util.tree_map(optim.Adam, 1)" in result.stdout
+    assert "needs JAX" not in result.stderr

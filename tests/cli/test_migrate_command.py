@@ -271,6 +271,7 @@ def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
     assert "+step = spmd_map(g)" in result.stdout
     assert "-x = jax.tree_map" not in result.stdout
     assert "The new text needs JAX 0.7 or newer." in result.stderr
+    (project / "requirements.txt").write_text("jax>=0.8\n")
     assert "needs JAX" not in _run("other.py", "--target-jax", "0.10").stderr
     told = json.loads(_run("other.py", "--format", "json").stdout)
     assert told["target_jax"] == "0.5"
@@ -357,6 +358,7 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
             "setup(extras_require={'jax': ['clu', 'jax'], 'all': ['jax']})\n",
             "setup(extras_require={'jax': ['clu', 'jax>=0.7'], 'all': ['jax>=0.7']})\n",
         ),
+        ("requirements.txt", "jax==0.4.30\nflax~=0.6.1\n", "jax>=0.7\nflax>=0.12.7\n"),
         ("docker-requirements/requirements.txt", "jax<0.5\n", "jax<0.5\n"),
         *(
             ("requirements.txt", text, text)

@@ -92,7 +92,13 @@ def test_what_a_guard_hides_is_listed() -> None:
         (
             "import jax\nif colab:\n    import jax.tools.colab_tpu\n"
             "    jax.tools.colab_tpu.setup_tpu()\nx = jax.devices()\n",
-            "import jax\nif colab:\n    pass\nx = jax.devices()\n",
+            "import jax\nx = jax.devices()\n",
+        ),
+        (
+            "import jax\nimport jax.tools.colab_tpu\nimport os\nif run:\n"
+            "    if 'COLAB_TPU_ADDR' in os.environ:\n        jax.tools.colab_tpu.setup_tpu()\n"
+            "    main(os, jax)\n",
+            "import jax\nimport os\nif run:\n    main(os, jax)\n",
         ),
         ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
         ("from jax import lax\nx = lax.tie_in(y, x)\nz = 1\n", "z = 1\n"),
@@ -387,6 +393,27 @@ def test_a_call_that_its_successor_does_not_take_stays(text: str, becomes: bool)
     after = migrated(text, settings=newest)
     assert ("jax.extend" in after) is becomes
     assert all(match.edits for match in results(rewrite, text, settings=newest)) is becomes
+
+
+@pytest.mark.parametrize(
+    ("oldest", "tree", "array"),
+    [
+        (None, "tree.map", "jax.Array"),
+        ((0, 4, 25), "tree.map", "jax.Array"),
+        ((0, 4, 10), "tree_util.tree_map", "jax.Array"),
+        ((0, 2, 25), "tree_util.tree_map", "jnp.ndarray"),
+    ],
+)
+def test_names_are_those_that_the_oldest_jax_of_the_project_has(
+    oldest: tuple[int, ...] | None, tree: str, array: str
+) -> None:
+    text = "import jax\nimport jax.numpy as jnp\ny: {1} = jax.{0}(jnp.abs, x)\n"
+    settings = Settings(oldest=oldest)
+    before = text.format("tree_map", "jnp.DeviceArray")
+    assert migrated(before, settings=settings) == text.format(tree, array)
+    contents = {"a.py": b"import jax\ny = jax.tree_map(f, x)\n"}
+    done = migrate(list(contents), contents.__getitem__, lambda _: False, settings=settings)
+    assert done.needed_jax == (None if "util" in tree else (0, 4, 25))
 
 
 def test_an_unused_import_stays_where_another_file_uses_it() -> None:

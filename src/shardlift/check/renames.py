@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -27,7 +27,7 @@ from shardlift.source.imports import (
 )
 from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching_bindings
-from shardlift.source.removed_names import ALL, Removed, can_call, is_gone, sentence
+from shardlift.source.removed_names import ALL, Removed, can_call, gone_rows, sentence
 from shardlift.source.scopes import position
 from shardlift.source.settings import Settings
 from shardlift.source.statements import (
@@ -69,7 +69,7 @@ def guarded_uses(
 
 def _uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
     """Every place where the file names one of the rows that are gone, once."""
-    by_name = {row.name: row for row in rows if is_gone(row, file.project.settings)}
+    by_name = gone_rows(rows, file.project.settings)
     yield from _attributes(file, by_name)
     yield from _imports(file, by_name)
 
@@ -109,26 +109,39 @@ def _delete_import(
     """Delete an import, and the calls of what it binds, if it is used for nothing else."""
     if isinstance(statement, ast.Import) and not alias.asname:  # it binds `jax`
         inside = [n for n in file.index.nodes(ast.Attribute) if file.name(n) == row.name]
-        if any(call_statement(file, node) is None for node in inside):
+        calls = [call_statement(file, node) for node in inside]
+        if None in calls:
             return ()
         others = [a for s in file.index.nodes(ast.Import) if s is not statement for a in s.names]
         if not any(other.name == "jax" and not other.asname for other in others):
             return (file.replace(alias, "jax"),)
+        if guard := _emptied_branch(file, statement, calls):
+            return (delete_with_gap(file, guard),)
         return drop_names(file, statement, [alias])
     calls = [call_statement(file, use) for use in uses_of(file, alias)]
     if None in calls:
         return ()
+    if guard := _emptied_branch(file, statement, calls):
+        return (delete_with_gap(file, guard),)
     if calls and is_only_statement(file, statement, {statement, *calls}):
-        if guard := branch_around(file, statement):
-            return (delete_with_gap(file, guard),)
         return (file.replace(statement, "pass"), *(delete(file, call) for call in calls if call))
     dropped = drop_names(file, statement, [alias])
     return (*dropped, *(delete(file, call) for call in calls if call))
 
 
+def _emptied_branch(
+    file: File, statement: ast.stmt, deleted: Collection[ast.stmt | None]
+) -> ast.If | None:
+    """The `if` that has nothing left once a statement and these are deleted."""
+    is_empty = is_only_statement(file, statement, deleted)
+    return branch_around(file, statement) if is_empty else None
+
+
 def _delete_call(file: File, statement: ast.stmt, row: Removed) -> tuple[Edit, ...]:
     """Delete a call of a module whose import beside it is deleted, too."""
     imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
+    if guard := _emptied_branch(file, statement, imports):
+        return (delete_with_gap(file, guard),)
     if is_only_statement(file, statement, imports):
         return (file.replace(statement, "pass"),)
     return (delete(file, statement),)
@@ -201,7 +214,7 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
 @cache
 def _gone(settings: Settings) -> dict[str, Removed]:
     """The removed names of a target."""
-    return {row.name: row for row in ALL if is_gone(row, settings)}
+    return gone_rows(ALL, settings)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from shardlift.cli.files import Excluded, Passed, find_files, read_bytes, reason
 from shardlift.cli.stop import stop
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax
+from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax, oldest_bound
 
 _QUOTED = re.compile(
     r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"](?!\s*:)"""
@@ -47,7 +47,7 @@ class Config:
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
-        return Settings(asked or NEWEST, self.flax or NEWEST_FLAX)
+        return Settings(asked or NEWEST, self.flax or NEWEST_FLAX, oldest_bound(self.pins))
 
 
 def find_config(start: Path) -> Config:

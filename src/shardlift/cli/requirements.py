@@ -37,6 +37,7 @@ class Raised:
     files: tuple[FileResult, ...] = ()
     left: tuple[RaisedLine, ...] = ()  # in files that are not
     reasons: tuple[str, ...] = ()  # one sentence for each of these files
+    is_met: bool = False  # whether bounds that are there keep every JAX that is too old away
 
 
 def raise_requirements(
@@ -58,7 +59,8 @@ def raise_requirements(
         texts = before.splitlines(keepends=True)
         lines += [_edit(texts, line) for line in wanted]
         files.append(FileResult(path, before, "".join(texts)))
-    return Raised(tuple(lines), tuple(files), tuple(left), tuple(reasons))
+    is_met = not by_path and any(pin.is_bounded for pin in config.pins)
+    return Raised(tuple(lines), tuple(files), tuple(left), tuple(reasons), is_met)
 
 
 def _to_raise(config: Config, target: Version, migration: Migration) -> Iterator[RaisedLine]:
@@ -73,13 +75,14 @@ def _to_raise(config: Config, target: Version, migration: Migration) -> Iterator
     is_new = needed >= _NEW_EXTRAS
     below = below if below is not None and needed < below <= target else None
     flax = oldest_flax(max(needed, target))
+    is_raised = any(pin.is_below(needed) and pin.is_bounded for pin in config.pins)
     for pin in config.pins:
         allowed = newest_flax([pin.text])
         if pin.is_below(needed) and (is_new or pin.is_bounded):
             yield RaisedLine(pin, pin.with_lower_bound(needed, below))
         elif is_new and pin.with_extras != pin.text:
             yield RaisedLine(pin, pin.with_extras)
-        elif is_new and allowed is not None and allowed < flax:
+        elif (is_new or (is_raised and not below)) and allowed is not None and allowed < flax:
             yield RaisedLine(pin, pin.with_lower_bound(flax))
 
 
@@ -127,9 +130,9 @@ def _short_path(path: str) -> str:
     return path if here.startswith(os.pardir) else here
 
 
-def sentences(raised: Raised, target: Version, needed: Version | None) -> list[str]:
+def sentences(raised: Raised, needed: Version | None) -> list[str]:
     """What the summary of a migration says about them."""
-    if needed is None or not (raised.lines or raised.left or target < needed):
+    if needed is None or raised.is_met:
         return []
     said = [f"The new text needs JAX {'.'.join(map(str, needed))} or newer."]
     said += [f"  {pin.path}:{pin.line}: {pin.text}  ->  {new}" for pin, new in raised.lines]

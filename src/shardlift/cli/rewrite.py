@@ -119,11 +119,19 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     opened = open_project(paths, asked.target_jax, asked.exclude)
     config, files, passed = opened.config, opened.files, opened.passed
     settings = replace(opened.settings, many_processes=options.many_processes)
+    if goal is not Goal.FIX:
+        settings = replace(settings, oldest=None)  # what takes the place of pmap needs a newer one
     contents = transaction.Contents()
     captures = [read_capture(path, "--facts") for path in asked.facts]
 
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration = project.render()
+    if (
+        migration.missing and goal is Goal.FIX
+    ):  # it runs with an old JAX alone, and has to do so after, too
+        settings = replace(settings, oldest=(0,))
+        project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
+        migration = project.render()
     verified = None
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
@@ -153,7 +161,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _summary(migration, diff, asked.verbose)
         for line in pull_request.facts(request):
             _say(line, diff)
-        needs = sentences(raised, settings.target, migration.needed_jax)
+        needs = sentences(raised, migration.needed_jax)
         for line in (*stale_lines(migration), *needs):
             _say(line, diff)
         if diff and migration.changed:

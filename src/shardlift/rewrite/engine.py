@@ -136,7 +136,10 @@ class ProjectMigration:
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists, self._paths)
         processes = self._processes(shown)
-        return Migration(shown, modules, tuple(unreadable), len(self._paths), processes, self._goal)
+        oldest = self._project.settings.oldest
+        return Migration(
+            shown, modules, tuple(unreadable), len(self._paths), processes, self._goal, oldest
+        )
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
         """Where the files have their helpers: short ones that one file needs are in that file."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.rewrite.changes import Change
 from shardlift.source.model import HelperRequest, Kind, Version
-from shardlift.source.removed_names import ALL
+from shardlift.source.removed_names import ALL, spelled_for
 
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
 _SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
@@ -22,6 +22,7 @@ _HELPERS: dict[str, Version] = {
 }
 # The first release that has a successor; all others are as old as what they replace.
 _NAMES: dict[str, Version] = {
+    "jax.Array": (0, 4, 1),
     "jax.tree.": (0, 4, 25),
     "jax.numpy.trapezoid": (0, 4, 26),
     "jax.experimental.layout.": (0, 4, 27),
@@ -54,8 +55,10 @@ _KEYWORDS: dict[str, Version] = {
 _SUCCESSORS = {row.name: row for row in ALL}
 
 
-def floors(changes: tuple[Change, ...], helpers: frozenset[HelperRequest]) -> Iterator[Version]:
-    """What each change of a file, and each helper, needs."""
+def floors(
+    changes: tuple[Change, ...], helpers: frozenset[HelperRequest], oldest: Version | None = None
+) -> Iterator[Version]:
+    """What each change of a file, and each helper, needs; names are for the oldest JAX, too."""
     for change in changes:
         row = _SUCCESSORS.get(change.name)
         if change.kind in (Kind.SITE, Kind.VALUE):
@@ -65,7 +68,7 @@ def floors(changes: tuple[Change, ...], helpers: frozenset[HelperRequest]) -> It
         elif (function := change.name.partition("(")[0]) in _KEYWORDS:
             yield _KEYWORDS[function]
         elif row is not None and row.successor:
-            yield _of_name(row.successor, row.gone)
+            yield _of_name(spelled_for(row.successor, oldest), row.gone)
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)
 
 

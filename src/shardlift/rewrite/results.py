@@ -62,6 +62,7 @@ class Migration:
     looked_at: int = 0
     processes: tuple[ProcessChoice, ...] = ()  # of its programs that are mapped
     goal: Goal = Goal.SHARD_MAP
+    oldest: Version | None = None  # the oldest JAX that names were written for
     requirements: tuple[FileResult, ...] = ()  # files that say which JAX the project needs
 
     @property
@@ -108,5 +109,5 @@ class Migration:
     def _floor(self, file: FileResult) -> Version | None:
         if self.goal is Goal.SHIM and file.rewritten:
             return TESTED  # what shardlift itself needs
-        floor = max(floors(file.rewritten, file.helpers), default=(0,))
+        floor = max(floors(file.rewritten, file.helpers, self.oldest), default=(0,))
         return floor if floor > (0,) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shardlift.source.model import Version, version
@@ -102,6 +102,13 @@ OPTIONS = {
 }
 
 
+# What names of today were called in releases before the one that brought them; they still are.
+_OLDER: tuple[tuple[Version, str, str], ...] = (
+    ((0, 4, 25), "jax.tree.", "jax.tree_util.tree_"),
+    ((0, 4, 1), "jax.Array", "jax.numpy.ndarray"),
+)
+
+
 def can_call(row: Removed, positional: int, keywords: Iterable[str]) -> bool:
     """Whether a call of a removed function, with so many arguments, is one of its successor."""
     if row.name not in _DATA["calls"]:
@@ -110,10 +117,22 @@ def can_call(row: Removed, positional: int, keywords: Iterable[str]) -> bool:
     return positional <= most and {*keywords} <= {*listed.split()}
 
 
-def is_gone(row: Removed, settings: Settings) -> bool:
-    """Whether the JAX or the flax that a project is read for lacks a name."""
-    here = settings.usable_flax if row.name.startswith("flax.") else settings.target
-    return row.gone <= here
+def gone_rows(rows: Iterable[Removed], settings: Settings) -> dict[str, Removed]:
+    """The names that the JAX or the flax of a project lacks, with successors that it has."""
+    gone: dict[str, Removed] = {}
+    for row in rows:
+        here = settings.usable_flax if row.name.startswith("flax.") else settings.target
+        if row.gone <= here:
+            gone[row.name] = replace(row, successor=spelled_for(row.successor, settings.oldest))
+    return gone
+
+
+def spelled_for(name: str, oldest: Version | None) -> str:
+    """A name of today as a project spells it that runs with an old JAX, too."""
+    for since, today, older in _OLDER:
+        if oldest is not None and oldest < since and name.startswith(today):
+            return older + name.removeprefix(today)
+    return name
 
 
 def sentence(row: Removed) -> str:

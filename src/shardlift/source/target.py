@@ -117,6 +117,12 @@ def oldest_allowed(requirements: Iterable[str]) -> Version | None:
     return max((bound for bound in bounds if bound > oldest), default=None)
 
 
+def oldest_bound(pins: Iterable[Pin]) -> Version | None:
+    """The oldest JAX that a bound of a requirement lets in; None if none has a bound."""
+    bounded = (_allowed(pin.text, "jax") for pin in pins if pin.is_bounded)
+    return min((min(releases) for releases in bounded if releases), default=None)
+
+
 def _allowed(line: str, package: str) -> list[Version] | None:
     """The releases of a package that a line allows; None if it is not about that package."""
     requirement = _requirement(line)

@@ -222,6 +222,60 @@ def test_what_needs_more_keeps_pmap(parts: dict[str, str], reason: str) -> None:
     assert reason in change.reason
 
 
+OBJECT = """
+class Trainer:
+    def __init__(self):
+        {init}
+
+    def fit(self):
+        {fit}
+        return self.p_step({ROWS}, {ROWS})
+
+
+def main():
+    return [Trainer().fit() for _ in range(2)][-1]
+"""
+NEW_EACH_TIME = {
+    "kept by an object": ("self.p_step = jax.pmap(step, 'i')", "pass"),
+    "made if it is not there": (
+        "self.p_step = None",
+        "if self.p_step is None:\n            self.p_step = jax.pmap(step, 'i')",
+    ),
+    "what a transform returns": ("pass", "self.p_step = jax.pmap(jax.vmap(step), 'i')"),
+    "what a function returns": ("pass", "f = _made()\n        self.p_step = jax.pmap(f, 'i')"),
+}
+AGAIN = {
+    "in each call": ("pass", "self.p_step = jax.pmap(step, 'i')"),
+    "in a loop": ("for _ in 1, 2:\n            self.p_step = jax.pmap(step, 'i')", "pass"),
+    "what a function may have remembered": (
+        "pass",
+        "f = _same()\n        self.p_step = jax.pmap(f, 'i')",
+    ),
+    "made before": ("self.f = f = _made()", "self.p_step = jax.pmap(self.f, 'i')"),
+}
+MADE = """
+
+def _made():
+    def inner(x, y):
+        return step(x, y)
+
+    return inner
+
+
+def _same():
+    return step
+"""
+
+
+@pytest.mark.parametrize("parts", [*NEW_EACH_TIME.values(), *AGAIN.values()])
+def test_what_is_mapped_again_and_again_keeps_pmap(parts: tuple[str, str]) -> None:
+    rows = "np.zeros((jax.device_count(), 2), np.float32)"
+    before = f"{HEAD}{MADE}\n{OBJECT.format(init=parts[0], fit=parts[1], ROWS=rows)}"
+    text = after(before)
+    assert ("jax.pmap" in text) is (parts in AGAIN.values())
+    np.testing.assert_array_equal(run(before), run(text))
+
+
 FOLLOWED = {
     "returned": "make = lambda: None\n    p_step = _make()",
     "an argument": "p_step = lambda x, y: _apply(jax.pmap(lambda x, y: step(x, y), 'i'), x)",

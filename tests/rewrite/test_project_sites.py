@@ -46,6 +46,15 @@ def test_sites_of_a_file_that_does_not_run_stay() -> None:
     assert any("flax.optim" in reason and "by hand first" in reason for reason in reasons)
 
 
+def test_sites_of_a_program_that_cannot_be_imported_stay() -> None:
+    lost = "from flax import optim\n\n\nclass Adam(optim.Adam):\n    pass\n"
+    text, reasons = after("import lost\n", KNOWN, lost=lost)
+    assert "a = jax.pmap(" in text
+    assert any("lost.py, which it imports, needs flax.optim" in reason for reason in reasons)
+    later = "def adam():\n    import flax\n\n    return flax.optim.Adam()\n"
+    assert "a = jax.pmap(" not in after("import lost\n", KNOWN, lost=later)[0]
+
+
 def test_a_blank_line_between_the_mesh_and_a_decorated_function() -> None:
     inner = "@jax.pmap\ndef step(x):\n    return x\n\nx = jnp.ones(jax.device_count())\nstep(x)\n"
     lines = "".join(f"    {line}".rstrip() + "\n" for line in inner.splitlines())

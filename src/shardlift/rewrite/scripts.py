@@ -7,18 +7,24 @@ import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
+from shardlift.source.libraries import GRADS
 from shardlift.source.mentions import is_decorator
 from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS
 from shardlift.source.values import Known
 
 # What is in one of these may run many times.
 MANY = (*LOOPS, *COMPREHENSIONS)
+# What returns another function each time, and the methods in which an object is made.
+_MAKE_NEW = GRADS | {"functools.partial", "jax.vmap", "jax.checkpoint", "jax.remat", "jax.jacfwd"}
+_CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__attrs_post_init__", "setup"})
 # What decides which devices there are: it has to run before one is touched.
 _SET_UP = re.compile(
     r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
     r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
 )
 _SET_UP_WORDS = ("config", "initialize", "environ", "putenv", "set_cpu_device")
+# The test of a branch that sets what an object has not yet.
+_IS_MISSING = re.compile(r"self\.\w+ is None|not hasattr\(self, .*\)")
 # Each worker may import the script again.
 _WORKERS = re.compile(r"\b(multiprocessing|ProcessPool\w*|DataLoader|joblib|ray)\b")
 _FLAGS = re.compile(r"flags_with_absl|config_with_absl")
@@ -42,22 +48,26 @@ def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
     for around in file.index.ancestors(node):
         if isinstance(around, MANY):
             return False
+        if isinstance(around, ast.If) and _IS_MISSING.fullmatch(ast.unparse(around.test)):
+            return True
         if isinstance(around, FUNCTIONS):
-            called: ast.AST = around
-            if isinstance(around, ast.FunctionDef) and around.name == "__init__":
-                called = file.index.parents[around]  # the class: it makes an object
-            is_global = called in file.index.root.body
-            return is_global and depth > 0 and _is_called_once(file, called, depth)
+            return depth > 0 and _is_called_once(file, around, depth)
     return True
 
 
 def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:
     """Whether a project mentions a function at one place, which runs once, or starts with it."""
+    parent = file.index.parents[function]
     name = getattr(function, "name", "")
-    if getattr(function, "decorator_list", ()):
+    if getattr(function, "decorator_list", ()) or not name:
         return False
-    uses = list(global_mentions(file, name))
-    return len(uses) < 2 and all(runs_once(*use, depth - 1) for use in uses)
+    if isinstance(parent, ast.ClassDef) and name != "__init__":
+        methods = [(file, node) for node in attributes(file, name)]
+        return len(methods) == 1 and runs_once(*methods[0], depth - 1)
+    called = parent if isinstance(parent, ast.ClassDef) else function  # it makes an object
+    uses = list(global_mentions(file, getattr(called, "name", "")))
+    is_global = called in file.index.root.body
+    return is_global and len(uses) < 2 and all(runs_once(*use, depth - 1) for use in uses)
 
 
 def global_mentions(file: File, name: str) -> Iterator[tuple[File, ast.Name | ast.Attribute]]:
@@ -153,12 +163,13 @@ def is_guard(node: ast.AST) -> bool:
 def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool:
     """Whether the same function object may be mapped at a site more than once.
 
-    A lambda, a partial, or a function that a decorator maps is a new one each time.
+    A lambda, what a transform or a call made, or a function that a decorator maps is a new one
+    each time. What an object keeps is mapped once for each object.
     """
-    if operand is None or isinstance(operand, ast.Lambda) or _is_partial(file, operand):
-        return False
     repeated = next(_repeated(file, site), None)
-    if repeated is None or runs_once(file, site):
+    if operand is None or repeated is None or _is_new(file, operand, repeated):
+        return False
+    if _is_kept(file, site) or runs_once(file, site):
         return False
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.file is not file:
@@ -167,8 +178,33 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
     return next(_repeated(file, value.node), None) is not repeated or _is_mapped_twice(file, value)
 
 
-def _is_partial(file: File, operand: ast.expr) -> bool:
-    return isinstance(operand, ast.Call) and file.called(operand) == "functools.partial"
+def _is_new(file: File, operand: ast.expr, repeated: ast.AST) -> bool:
+    """Whether an expression is another function each time that the code around it runs."""
+    made = file.definition(operand)
+    if made is not operand and next(_repeated(file, made), None) is not repeated:
+        return False
+    if not isinstance(made, ast.Call):
+        return isinstance(made, ast.Lambda)
+    maker = file.only(made.func)
+    if not isinstance(maker, Known):
+        return file.called(made) in _MAKE_NEW
+    values = [maker.file.only(returned) for returned in maker.returns()]
+    inner = [value.node for value in values if isinstance(value, Known)]
+    around = {maker.file.index.function_around(node) for node in inner}
+    is_plain = not getattr(maker.node, "decorator_list", ())
+    return is_plain and len(inner) == len(values) and around == {maker.node}
+
+
+def _is_kept(file: File, site: ast.AST) -> bool:
+    """Whether an object keeps what a site returns, from the time that it is made."""
+    parent, function = file.index.parents.get(site), file.index.function_around(site)
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    is_own = any(isinstance(t, ast.Attribute) and ast.unparse(t.value) == "self" for t in targets)
+    return (
+        is_own
+        and getattr(function, "name", "") in _CONSTRUCTORS
+        and (next(_repeated(file, site), None) is function)
+    )
 
 
 def _repeated(file: File, node: ast.AST) -> Iterator[ast.AST]:

@@ -41,6 +41,7 @@ from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.project import Project
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import Role
 from shardlift.source.text import has_comment
 
@@ -179,11 +180,30 @@ def _count(file: File) -> tuple[int, int]:
 
 def _why_stuck(file: File) -> str | None:
     """Why a file does not run on the target whatever becomes of its sites."""
-    for match in removed_names.rewrite(file, Goal.SHARD_MAP):
-        if not match.edits and not match.skipped:
-            name = match.name or file.brief(match.node)
-            return f"this file needs {name}, which is removed and has to be replaced by hand first"
+    for match in _lost(file):
+        name = match.name or file.brief(match.node)
+        return f"this file needs {name}, which is removed and has to be replaced by hand first"
+    graph, paths = file.project.graph, [file.path]
+    for path in paths:
+        paths += sorted(graph.targets(path) - {*paths})
+    for other in file.project.files_with("flax", among=paths[1:]):
+        for match in _lost(other):
+            is_later = any(
+                isinstance(node, FUNCTIONS) for node in other.index.ancestors(match.node)
+            )
+            if match.name and not is_later:
+                where = f"{other.path}, which it imports,"
+                return f"{where} needs {match.name}: that has to be replaced by hand first"
     return None
+
+
+def _lost(file: File) -> list[Match]:
+    """The removed names of a file that have no successor."""
+    if _lost not in file.memo:
+        matches = removed_names.rewrite(file, Goal.SHARD_MAP)
+        file.memo[_lost] = [m for m in matches if not m.edits and not m.skipped]
+    lost: list[Match] = file.memo[_lost]
+    return lost
 
 
 def _write_out(

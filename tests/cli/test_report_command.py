@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from shardlift.capture.schema import Capture
 from shardlift.cli import main
 from shardlift.facts import write
+from tests import children
 from tests.capture.captures import everything, process, site
 
 
@@ -70,3 +72,23 @@ def test_what_cannot_be_read_exits_2(folder: Path, text: str | None, message: st
 
 def test_a_folder_exits_2(folder: Path) -> None:
     assert _run(".").exit_code == 2
+
+
+@pytest.mark.slow
+def test_places_in_a_notebook_are_cells_and_lines(tmp_path: Path) -> None:
+    """In what `run` records of it, in the report, and where `verify` compares it."""
+    cells = [
+        "import jax\nx = jax.numpy.ones((8, 1))",
+        "# two\nf = jax.pmap(lambda x: x)",
+        "f(x)[0]",
+    ]
+    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+    (tmp_path / "a.ipynb").write_text(json.dumps(document))
+    ours = [sys.executable, "-m", "shardlift"]
+    recording = ["run", "--devices", "8", "--record", "run.json", "--record-inputs", "1000"]
+    children.run([*ours, *recording, "a.ipynb"], cwd=tmp_path, check=True)
+    shown = children.run([*ours, "report", "run.json"], cwd=tmp_path).stdout
+    assert "a.ipynb:cell 2:2" in shown
+    assert "(cell 3:1)" in shown
+    verdict = children.run([*ours, "verify", "run.json", "run.json"], cwd=tmp_path).stdout
+    assert "a.ipynb:cell 2:2 (pmap) -> a.ipynb:cell 2:2 (pmap)" in verdict

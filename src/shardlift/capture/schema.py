@@ -389,6 +389,7 @@ class Capture:
     used: dict[str, int] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
     sources: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     job: str = ""
     children: int = 0  # child processes that used JAX; their calls are not recorded
 
@@ -399,6 +400,19 @@ class Capture:
         count = max((process.count for process in self.processes), default=0)
         # A damaged file may name any number.
         return tuple(k for k in range(min(count, MOST_PROCESSES)) if k not in present)
+
+    def place(self, file: str, line: int) -> str:
+        """A line as people find it: ``train.py:12``, or ``demo.ipynb:cell 3:2``.
+
+        >>> Capture(cells={"demo.ipynb": ((1, 1), (3, 9), (4, 12))}).place("demo.ipynb", 10)
+        'demo.ipynb:cell 3:2'
+        """
+        before = [cell for cell in self.cells.get(file, ()) if cell[1] <= line]
+        return (
+            f"{file}:cell {before[-1][0]}:{line - before[-1][1] + 1}"
+            if before
+            else f"{file}:{line}"
+        )
 
 
 MOST_PROCESSES = 100_000  # more than any job has

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardlift._legacy.tracebacks import without_our_frames
-from shardlift.launch.notebook_lines import note_notebook, print_traceback
+from shardlift.recording.notebook_lines import note_notebook, print_traceback
 
 __all__ = ["Program", "report_uncaught", "use_virtual_devices", "virtual_devices"]
 

@@ -32,6 +32,7 @@ from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import ObservedFunction, hook_every, hook_pmap
 from shardlift.recording.inspector import Inspector, is_compiled
 from shardlift.recording.mapped_calls import nbytes
+from shardlift.recording.notebook_lines import first_lines
 from shardlift.recording.output_reads import observed_reads
 from shardlift.recording.placements import placement_by
 from shardlift.recording.process import job_name, kind_of_trace, process_facts
@@ -322,6 +323,7 @@ class Recorder:
             used=dict(self._used),
             unseen=tuple(self._unseen()),
             sources=sources() if calls and self._facts else {},
+            cells=first_lines(),
             job=job_name(),
             children=children.count() if children else 0,
         )

@@ -56,7 +56,7 @@ def findings_of(site: SiteFacts, capture: Capture) -> list[ReportItem]:
         *_compiles(site),
         *_moves(site),
         *_donated(site),
-        *_reads(site),
+        *_reads(site, capture),
         *_equal(site),
         *_nested(site),
         *_failed(site),
@@ -233,14 +233,14 @@ _READS = {
 }
 
 
-def _reads(site: SiteFacts) -> Iterator[ReportItem]:
+def _reads(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
     stacked = {leaf.path for leaf in site.outputs if leaf.axis is not None}
     for how, (code, name, fix) in _READS.items():
         reads = [read for read in site.reads if read.how is how]
         if how is ReadBy.DEVICE_GET:
             reads = [read for read in reads if read.path in stacked]
         if reads:
-            lines = list_names(_lines(reads, beside=site.file))
+            lines = list_names(_lines(reads, site.file, capture))
             times = sum(read.count for read in reads)
             total = sum(read.nbytes for read in reads)
             yield ReportItem(
@@ -253,10 +253,11 @@ def _reads(site: SiteFacts) -> Iterator[ReportItem]:
             )
 
 
-def _lines(reads: Iterable[Read], beside: str) -> list[str]:
+def _lines(reads: Iterable[Read], beside: str, capture: Capture) -> list[str]:
     """The lines that read; lines of the file ``beside`` are named without it."""
-    names = (f"line {r.line}" if r.file == beside else f"{r.file}:{r.line}" for r in reads)
-    return list(dict.fromkeys(names))
+    places = (capture.place(read.file, read.line) for read in reads)
+    names = (place.removeprefix(f"{beside}:") for place in places)
+    return list(dict.fromkeys(f"line {name}" if name.isdigit() else name for name in names))
 
 
 def _equal(site: SiteFacts) -> Iterator[ReportItem]:

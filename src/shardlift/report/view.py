@@ -28,11 +28,7 @@ class SiteView:
     index: int  # in the capture
     parts: TimeParts
     findings: tuple[ReportItem, ...]
-
-    @property
-    def place(self) -> str:
-        """``train.py:12``."""
-        return f"{self.site.file}:{self.site.line}"
+    place: str  # `train.py:12`
 
     @property
     def needs_decision(self) -> bool:
@@ -86,7 +82,13 @@ def decisions_text(undecided: int) -> str:
 def view_of(capture: Capture, path: str) -> View:
     """The report of a capture that was read from ``path``."""
     views = [
-        SiteView(site, k, parts_of(site), tuple(findings_of(site, capture)))
+        SiteView(
+            site,
+            k,
+            parts_of(site),
+            tuple(findings_of(site, capture)),
+            capture.place(site.file, site.line),
+        )
         for k, site in enumerate(capture.sites)
     ]
     views.sort(key=lambda view: -cost_of(view.site))
@@ -137,7 +139,7 @@ def _unseen(capture: Capture) -> Iterator[str]:
     yield from missing_processes(capture)
     yield from capture.unseen
     for site in capture.sites:
-        where = f"{site.function} ({site.file}:{site.line})"
+        where = f"{site.function} ({capture.place(site.file, site.line)})"
         for text in (*site.unseen, *_gaps(site)):
             yield f"{where}: {text}"
 

@@ -148,7 +148,7 @@ def rounding_of(site: SiteVerdict) -> str | None:
 def places(site: SiteVerdict) -> str:
     """Both places of a site: ``train.py:31 (pmap) -> train_new.py:40 (shard_map)``."""
     sides = (site.before, site.after)
-    return " -> ".join(f"{p.file}:{p.line} ({p.kind})" if p else "nothing" for p in sides)
+    return " -> ".join(f"{p.where} ({p.kind})" if p else "nothing" for p in sides)
 
 
 def describe_missing(site: SiteVerdict) -> str:

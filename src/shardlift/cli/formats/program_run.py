@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from shardlift.cli.document import Item, document, item
 from shardlift.launch.job import Failure
 from shardlift.launch.missing_name import find_missing_name
-from shardlift.launch.notebook_lines import cell_of
 from shardlift.launch.program import Program
+from shardlift.recording.notebook_lines import cell_of
 
 _INSTALLED = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
 

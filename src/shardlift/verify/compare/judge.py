@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from shardlift.capture.schema import Capture, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs
@@ -53,7 +54,21 @@ def judge(
     for k, site in enumerate(right):
         if k not in paired[1] and site.samples and site.kind is not SiteKind.JIT:
             verdicts.append(SiteVerdict(Verdict.NOT_REACHED, None, place_of(site)))
-    return verdicts
+    return [
+        replace(
+            verdict,
+            before=_shown(verdict.before, before.capture),
+            after=_shown(verdict.after, after.capture),
+        )
+        for verdict in verdicts
+    ]
+
+
+def _shown(place: SitePlace | None, capture: Capture) -> SitePlace | None:
+    """A place in a notebook is shown by cell and line."""
+    if place is None or place.file not in capture.cells:
+        return place
+    return replace(place, shown=capture.place(place.file, place.line))
 
 
 def out_of_order(before: Sequence[SiteFacts], after: Sequence[SiteFacts], pairs: Pairs) -> set[int]:
@@ -98,7 +113,7 @@ def notes_on_jits(before: Capture, after: Capture) -> list[str]:
     notes = []
     for name, capture, used in (("before", before, paired[0]), ("after", after, paired[1])):
         alone = [
-            f"{site.function} ({site.file}:{site.line})"
+            f"{site.function} ({capture.place(site.file, site.line)})"
             for k, site in enumerate(capture.sites)
             if k not in used and site.kind is SiteKind.JIT and site.samples
         ]

@@ -30,9 +30,15 @@ class SitePlace:
     function: str
     kind: SiteKind
     calls: int
+    shown: str = ""  # where people find it, if not at `train.py:12`
 
     def __str__(self) -> str:
-        return f"{self.function} ({self.file}:{self.line}, {self.kind})"
+        return f"{self.function} ({self.where}, {self.kind})"
+
+    @property
+    def where(self) -> str:
+        """``train.py:12``, or ``demo.ipynb:cell 3:2``."""
+        return self.shown or f"{self.file}:{self.line}"
 
 
 def place_of(site: SiteFacts) -> SitePlace:

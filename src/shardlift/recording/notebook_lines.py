@@ -7,9 +7,10 @@ import traceback
 from collections.abc import Iterator
 from types import TracebackType
 
+from shardlift.recording.caller import shown
 from shardlift.source.notebook import Cells
 
-__all__ = ["cell_of", "note_notebook", "print_traceback"]
+__all__ = ["cell_of", "first_lines", "note_notebook", "print_traceback"]
 
 _notebooks: dict[str, Cells] = {}  # path, as code objects have it
 
@@ -23,6 +24,14 @@ def cell_of(path: str, line: int) -> tuple[int, int] | None:
     """The cell of a line of the joined text, and the line in it; None outside of notebooks."""
     cells = _notebooks.get(path)
     return cells.locate(line) if cells is not None else None
+
+
+def first_lines() -> dict[str, tuple[tuple[int, int], ...]]:
+    """Of each notebook the numbers of its code cells, and where each begins in the joined text."""
+    return {
+        shown(path): tuple(zip(cells.numbers, cells.first_lines, strict=True))
+        for path, cells in _notebooks.items()
+    }
 
 
 def print_traceback(

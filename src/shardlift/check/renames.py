@@ -18,7 +18,6 @@ from shardlift.check.successor_calls import (
 from shardlift.source.file import File
 from shardlift.source.guarded import guard_of
 from shardlift.source.imports import (
-    bound_name,
     drop_names,
     is_new_name,
     is_unused,
@@ -28,7 +27,7 @@ from shardlift.source.imports import (
 from shardlift.source.model import Edit, Match
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import ALL, Removed, can_call, gone_rows, sentence
-from shardlift.source.scopes import position
+from shardlift.source.scopes import bound_name, position
 from shardlift.source.settings import Settings
 from shardlift.source.statements import (
     branch_around,

@@ -16,10 +16,10 @@ from itertools import pairwise, takewhile
 from shardlift.rewrite.import_order import by_module, imports_first, module_of
 from shardlift.source.edits import apply_edits, split_lines
 from shardlift.source.file import File
-from shardlift.source.imports import bound_name, drop_names
+from shardlift.source.imports import drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.scopes import Import, Index, all_arguments, index_of
+from shardlift.source.scopes import Import, Index, all_arguments, bound_name, index_of
 from shardlift.source.statements import insert_below, is_only_statement
 from shardlift.source.text import Source
 

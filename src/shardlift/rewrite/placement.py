@@ -17,8 +17,9 @@ from shardlift.rewrite.names import is_free
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
-from shardlift.source.imports import bound_name, drop_names, move_names
+from shardlift.source.imports import drop_names, move_names
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
+from shardlift.source.scopes import bound_name
 from shardlift.source.values import External
 
 # What newer flax lets its functions name; the helpers have one name for it.

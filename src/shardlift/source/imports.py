@@ -14,7 +14,7 @@ from types import MappingProxyType
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.reaching import reaching_bindings
-from shardlift.source.scopes import Import, position
+from shardlift.source.scopes import Import, bound_name, position
 from shardlift.source.scopes import end as end_of
 from shardlift.source.statements import cut, delete, insert_below, line_bytes, replace_statement
 
@@ -65,11 +65,6 @@ def drop_names(file: File, statement: Import, aliases: Collection[ast.alias]) ->
     if len(aliases) < len(statement.names):
         return tuple(_without(file, statement, aliases))
     return (delete(file, statement),)
-
-
-def bound_name(alias: ast.alias) -> str:
-    """The name that an import binds: `import a.b` binds `a`."""
-    return alias.asname or alias.name.partition(".")[0]
 
 
 def uses_of(file: File, alias: ast.alias) -> list[ast.Name]:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 Node = TypeVar("Node", bound=ast.AST)
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Import = ast.Import | ast.ImportFrom
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_Children = list[tuple[ast.AST, "Scope"]]
 _SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion"}
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
@@ -35,6 +38,13 @@ class Scope:
         self.names: dict[str, list[ast.AST]] = {}
         self.outer: dict[str, Scope] = {}  # the scopes of names declared global or nonlocal
         self.is_comprehension = isinstance(node, COMPREHENSIONS)  # it runs where it is written
+
+    @property
+    def around_comprehension(self) -> Scope:
+        """The scope itself, or the one around a comprehension."""
+        if self.is_comprehension and self.parent is not None:
+            return self.parent.around_comprehension
+        return self
 
     def bind(self, name: str, node: ast.AST) -> None:
         """Record that `node` binds `name`, here or in the scope that `global` refers to."""
@@ -66,43 +76,20 @@ class Index:
     @cached_property
     def names(self) -> dict[str, list[ast.Name]]:
         """Every use and binding of a name by `ast.Name`, in source order."""
-        uses: dict[str, list[ast.Name]] = {}
-        for node in self.nodes(ast.Name):
-            uses.setdefault(node.id, []).append(node)
-        return uses
+        return grouped(self.nodes(ast.Name), lambda node: node.id)
 
     @cached_property
     def names_in(self) -> dict[tuple[Scope, str], list[ast.Name]]:
         """Every place of a name in a scope; in a comprehension, they are the outer scope's."""
-        by_scope: defaultdict[tuple[Scope, str], list[ast.Name]] = defaultdict(list)
-        for node in self.nodes(ast.Name):
-            scope = self.scope_of[node]
-            while scope.is_comprehension and scope.parent is not None:
-                scope = scope.parent
-            by_scope[scope, node.id].append(node)
-        return by_scope
-
-    @cached_property
-    def jumps(self) -> dict[ast.AST, list[ast.stmt]]:
-        """The statements that jump, by the function, class or module around them."""
-        kinds: tuple[type[ast.stmt], ...] = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-        nodes: list[ast.AST] = [node for kind in kinds for node in self.nodes(kind)]
-        by_scope: defaultdict[ast.AST, list[ast.stmt]] = defaultdict(list)
-        for node in (*nodes, *self.attributes.get("exit", ())):
-            statement = self.statement(node)
-            if statement is not None:
-                around = next(n for n in self.ancestors(statement) if n in self.opens)
-                by_scope[around].append(statement)
-        return by_scope
+        return grouped(
+            self.nodes(ast.Name), lambda node: (self.scope_of[node].around_comprehension, node.id)
+        )
 
     @cached_property
     def attributes(self) -> dict[str, list[ast.Attribute]]:
         """Every attribute that is read, by its name."""
-        by_name: defaultdict[str, list[ast.Attribute]] = defaultdict(list)
-        for node in self.nodes(ast.Attribute):
-            if isinstance(node.ctx, ast.Load):
-                by_name[node.attr].append(node)
-        return by_name
+        read = (node for node in self.nodes(ast.Attribute) if isinstance(node.ctx, ast.Load))
+        return grouped(read, lambda node: node.attr)
 
     @cached_property
     def calls_in(self) -> dict[ast.AST, list[ast.Call]]:
@@ -121,20 +108,29 @@ class Index:
         return [b[0] for b in bound if len(b) == 1 and isinstance(b[0], ast.alias)]
 
     @cached_property
+    def imports(self) -> list[Import]:
+        """Every import statement, in source order."""
+        return sorted((*self.nodes(ast.Import), *self.nodes(ast.ImportFrom)), key=position)
+
+    @cached_property
+    def jumps(self) -> dict[ast.AST, list[ast.stmt]]:
+        """The statements that jump, by the function, class or module around them."""
+        kinds: tuple[type[ast.stmt], ...] = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+        nodes: list[ast.AST] = [node for kind in kinds for node in self.nodes(kind)]
+        exits = self.attributes.get("exit", ())  # `sys.exit()` is an expression
+        statements = filter(None, map(self.statement, (*nodes, *exits)))
+        return grouped(statements, lambda s: next(n for n in self.ancestors(s) if n in self.opens))
+
+    @cached_property
     def from_imports(self) -> dict[tuple[str, str, str], list[ast.ImportFrom]]:
         """The `from` imports of the top level, by module, name, and what the file calls it."""
-        by_key: dict[tuple[str, str, str], list[ast.ImportFrom]] = {}
+        by_key: defaultdict[tuple[str, str, str], list[ast.ImportFrom]] = defaultdict(list)
         for statement in self.root.body:
             if isinstance(statement, ast.ImportFrom) and not statement.level:
                 for alias in statement.names:
                     key = statement.module or "", alias.name, alias.asname or alias.name
-                    by_key.setdefault(key, []).append(statement)
+                    by_key[key].append(statement)
         return by_key
-
-    @cached_property
-    def imports(self) -> list[Import]:
-        """Every import statement, in source order."""
-        return sorted((*self.nodes(ast.Import), *self.nodes(ast.ImportFrom)), key=position)
 
     def functions(self) -> Iterator[Function]:
         """Every def and lambda."""
@@ -150,12 +146,7 @@ class Index:
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The statement a node is part of."""
-        while not isinstance(node, ast.stmt):
-            parent = self.parents.get(node)
-            if parent is None:
-                return None
-            node = parent
-        return node
+        return next((n for n in (node, *self.ancestors(node)) if isinstance(n, ast.stmt)), None)
 
     @cached_property
     def generators(self) -> set[ast.AST | None]:
@@ -209,112 +200,101 @@ class Index:
             if kind is ast.Constant:
                 continue
             special = _SPECIAL.get(kind)
-            if special is not None:
-                inner = special(self, node, scope)
-                if inner is not None:
-                    stack.extend(reversed(inner))
-                    for child, _ in inner:
-                        parents[child] = node
-                    continue
-            children: list[tuple[ast.AST, Scope]] = []
-            fields = _FIELDS.get(kind)
-            if fields is None:
-                fields = tuple(f for f in kind._fields if f not in _SKIPPED_FIELDS)
-                _FIELDS[kind] = fields
-            for field in fields:
-                value = getattr(node, field, None)
-                if isinstance(value, ast.AST):
-                    parents[value] = node
-                    children.append((value, scope))
-                elif isinstance(value, list):
-                    for item in value:
-                        if isinstance(item, ast.AST):
-                            parents[item] = node
-                            children.append((item, scope))
-            children.reverse()
-            stack.extend(children)
+            children = special(self, node, scope) if special is not None else None
+            if children is None:
+                children = [(child, scope) for child in _children(node)]
+            for child, _ in children:
+                parents[child] = node
+            stack.extend(reversed(children))
 
     def _bind_name(self, node: ast.Name, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):
             return
-        if isinstance(self.parents[node], ast.NamedExpr):
-            # `:=` in a comprehension binds a name of the function around it.
-            while scope.is_comprehension and scope.parent is not None:
-                scope = scope.parent
-        scope.bind(node.id, node)
+        # `:=` in a comprehension binds a name of the function around it.
+        is_walrus = isinstance(self.parents[node], ast.NamedExpr)
+        (scope.around_comprehension if is_walrus else scope).bind(node.id, node)
 
-    def _function(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
-        assert isinstance(node, FUNCTIONS)
-        inner = Scope(node, scope)
-        self.opens[node] = inner
+    def _function(self, node: Function, scope: Scope) -> _Children:
+        inner = self.opens[node] = Scope(node, scope)
         self.scope_of[node] = scope
-        outside: list[ast.AST] = []
+        self.parents[node.args] = node
+        outside: list[ast.AST | None] = []
         if not isinstance(node, ast.Lambda):
             scope.bind(node.name, node)
-            outside += node.decorator_list
-            outside += [node.returns] if node.returns else []
-        arguments = node.args
-        for argument in all_arguments(arguments):
+            outside += [*node.decorator_list, node.returns]
+        for argument in all_arguments(node.args):
             inner.bind(argument.arg, argument)
-            self.parents[argument] = arguments
-            outside += [argument.annotation] if argument.annotation else []
-        self.parents[arguments] = node
-        outside += arguments.defaults
-        outside += [default for default in arguments.kw_defaults if default is not None]
+            self.parents[argument] = node.args
+            outside.append(argument.annotation)
+        outside += [*node.args.defaults, *node.args.kw_defaults]
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
-        return [(child, scope) for child in outside] + [(child, inner) for child in body]
+        around = [(child, scope) for child in outside if child is not None]
+        return [*around, *((child, inner) for child in body)]
 
-    def _class(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
-        assert isinstance(node, ast.ClassDef)
+    def _class(self, node: ast.ClassDef, scope: Scope) -> _Children:
         scope.bind(node.name, node)
         self.scope_of[node] = scope
-        inner = Scope(node, scope)
-        self.opens[node] = inner
+        inner = self.opens[node] = Scope(node, scope)
         outside: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
         return [(child, scope) for child in outside] + [(child, inner) for child in node.body]
 
-    def _comprehension(self, node: ast.AST, scope: Scope) -> list[tuple[ast.AST, Scope]]:
-        inner = Scope(node, scope)
-        self.opens[node] = inner
+    def _comprehension(self, node: ast.AST, scope: Scope) -> _Children:
+        inner = self.opens[node] = Scope(node, scope)
         # The generators come first because they bind the names in the element.
         children = list(ast.iter_child_nodes(node))
         children.sort(key=lambda child: not isinstance(child, ast.comprehension))
         return [(child, inner) for child in children]
 
-    def _declaration(self, node: ast.AST, scope: Scope) -> None:
-        assert isinstance(node, (ast.Global, ast.Nonlocal))
-        target: Scope | None = self.module
-        if isinstance(node, ast.Nonlocal):
-            target = scope.parent
-        for name in node.names:
-            if target is not None:
-                scope.outer[name] = target
-
-    def _alias(self, node: ast.AST, scope: Scope) -> None:
-        assert isinstance(node, ast.alias)
-        scope.bind(node.asname or node.name.partition(".")[0], node)
+    def _declaration(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
+        target = scope.parent if isinstance(node, ast.Nonlocal) else self.module
+        if target is not None:
+            scope.outer |= dict.fromkeys(node.names, target)
 
     def _bind_named(self, node: ast.AST, scope: Scope) -> None:
-        # `except E as name`, `case name`, `case [*name]`, `case {**rest}`
-        name = getattr(node, "name", None) or getattr(node, "rest", None)
-        if name:
+        if name := bound_name(node):
             scope.bind(name, node)
 
 
-_SPECIAL = {
-    ast.FunctionDef: Index._function,
-    ast.AsyncFunctionDef: Index._function,
-    ast.Lambda: Index._function,
+_SPECIAL: dict[type[ast.AST], Callable[[Index, Any, Scope], _Children | None]] = {
+    **dict.fromkeys(FUNCTIONS, Index._function),
     ast.ClassDef: Index._class,
     **dict.fromkeys(COMPREHENSIONS, Index._comprehension),
-    ast.Global: Index._declaration,
-    ast.Nonlocal: Index._declaration,
-    ast.alias: Index._alias,
-    ast.ExceptHandler: Index._bind_named,
-    ast.MatchAs: Index._bind_named,
-    ast.MatchStar: Index._bind_named,
-    ast.MatchMapping: Index._bind_named,
+    **dict.fromkeys((ast.Global, ast.Nonlocal), Index._declaration),
+    **dict.fromkeys(
+        (ast.alias, ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+        Index._bind_named,
+    ),
 }
+
+
+def bound_name(node: ast.AST) -> str:
+    """The name that an import, an `except` or a pattern binds: `import a.b` binds `a`."""
+    if isinstance(node, ast.alias):
+        return node.asname or node.name.partition(".")[0]
+    return getattr(node, "name", None) or getattr(node, "rest", None) or ""
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """The nodes directly inside a node, without operators and the like."""
+    kind = type(node)
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple(f for f in kind._fields if f not in _SKIPPED_FIELDS)
+    children: list[ast.AST] = []
+    for field in _FIELDS[kind]:
+        value = getattr(node, field, None)
+        if isinstance(value, ast.AST):
+            children.append(value)
+        elif isinstance(value, list):
+            children += [item for item in value if isinstance(item, ast.AST)]
+    return children
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their key, in their order."""
+    groups: defaultdict[Key, list[Item]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups
 
 
 @lru_cache(maxsize=2)  # each text is asked about by several steps
@@ -325,13 +305,9 @@ def index_of(text: str) -> Index:
 
 def all_arguments(arguments: ast.arguments) -> list[ast.arg]:
     """Every parameter of a signature, in order."""
-    listed = [*arguments.posonlyargs, *arguments.args]
-    if arguments.vararg:
-        listed.append(arguments.vararg)
-    listed += arguments.kwonlyargs
-    if arguments.kwarg:
-        listed.append(arguments.kwarg)
-    return listed
+    first, last = [*arguments.posonlyargs, *arguments.args], arguments.kwonlyargs
+    listed = [*first, arguments.vararg, *last, arguments.kwarg]
+    return [argument for argument in listed if argument is not None]
 
 
 def positional(function: Function) -> list[str]:

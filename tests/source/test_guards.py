@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from shardlift.source.guards import guards
+from shardlift.source.reaching import guards
 from shardlift.source.scopes import Index
 
 

@@ -97,7 +97,6 @@ def test_decorators() -> None:
     )
     plain, method = _sites(text)
     assert (plain.usage, plain.targets) == (Usage.DECORATOR, ("f",))
-    assert method.scope == "A"
     assert sorted(method.keywords) == ["axis_name", "static_broadcasted_argnums"]
     assert method.function is not None
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from shardlift.rewrite.goal import Goal
 from shardlift.source.file import File
+from shardlift.source.mentions import MappedBy, Unfollowed
 from shardlift.source.model import Kind, Match
-from shardlift.source.unfollowed import MappedBy, Unfollowed
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 from shardlift.source.model import Edit, Span, Version
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.resolve import Resolver
-from shardlift.source.scopes import Index
+from shardlift.source.scopes import Index, end, grouped, position
 from shardlift.source.text import Source, parse_source
 from shardlift.source.values import External, Mapped, Transform, Value
 
 if TYPE_CHECKING:
-    from shardlift.source.mentions import Mention
+    from shardlift.source.mentions import Mention, Unfollowed
     from shardlift.source.project import Project
     from shardlift.source.shard_maps import ShardMap
     from shardlift.source.sites import Site
-    from shardlift.source.unfollowed import Unfollowed
 
 
 class File:
@@ -66,9 +65,8 @@ class File:
             parent = self.index.parents.get(bound[0]) if len(bound) == 1 else None
             if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
                 break
-            if isinstance(parent, ast.Assign) and bound[0] not in parent.targets:
-                break
-            if parent.value is None or parent.value is node:
+            unpacks = isinstance(parent, ast.Assign) and bound[0] not in parent.targets
+            if unpacks or parent.value is None or parent.value is node:
                 break
             node = parent.value
         return node
@@ -87,11 +85,8 @@ class File:
     @cached_property
     def library_calls(self) -> dict[str, list[ast.Call]]:
         """The calls of functions of libraries, by the names of the functions."""
-        calls: dict[str, list[ast.Call]] = {}
-        for call in self.index.nodes(ast.Call):
-            if (name := self.called(call)) is not None:
-                calls.setdefault(name, []).append(call)
-        return calls
+        calls = grouped(self.index.nodes(ast.Call), self.called)
+        return {name: calls[name] for name in calls if name is not None}
 
     def calls_of(self, *names: str) -> list[ast.Call]:
         """The calls of some functions of libraries."""
@@ -114,7 +109,7 @@ class File:
     @cached_property
     def unfollowed(self) -> list[Unfollowed]:
         """Every call of something called pmap that cannot be followed to a library's pmap."""
-        from shardlift.source.unfollowed import find_unfollowed
+        from shardlift.source.mentions import find_unfollowed
 
         return list(find_unfollowed(self)) if "pmap" in self.source.text else []
 
@@ -158,10 +153,9 @@ class File:
 
     def span(self, node: ast.AST) -> Span:
         """The span of a node in characters; in its cell, if the file is a notebook."""
-        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-        end_line = getattr(node, "end_lineno", None) or line
-        end_column = getattr(node, "end_col_offset", None) or column
-        return self.stretch(line, column, end_line, end_column)
+        start = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        stop = getattr(node, "end_lineno", None), getattr(node, "end_col_offset", None)
+        return self.stretch(*start, stop[0] or start[0], stop[1] or start[1])
 
     def stretch(self, line: int, column: int, end_line: int, end_column: int) -> Span:
         """The span between two positions, given in lines and byte columns as in `ast`."""
@@ -182,19 +176,17 @@ class File:
     def margin(self, line: int) -> str:
         """The blanks at the start of a line."""
         text = self.lines[line - 1]
-        return text[: len(text) - len(text.lstrip())]
+        return text[: -len(text.lstrip()) or None]
 
     def text(self, node: ast.AST) -> str:
         """The source text of a node."""
-        line, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", None) or 0
+        (line, column), (last, end_column) = position(node), end(node)
         if not line:
             return ""
-        start = self._characters(line, getattr(node, "col_offset", 0))
-        end = self._characters(last, getattr(node, "end_col_offset", 0))
         lines = self.source.lines[line - 1 : last]
-        if len(lines) == 1:
-            return lines[0][start:end]
-        return "".join([lines[0][start:], *lines[1:-1], lines[-1][:end]])
+        lines[-1] = lines[-1][: self._characters(last, end_column)]
+        lines[0] = lines[0][self._characters(line, column) :]
+        return "".join(lines)
 
     def brief(self, node: ast.AST) -> str:
         """The source text of a node on one line, short enough for a message."""

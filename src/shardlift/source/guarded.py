@@ -46,8 +46,7 @@ def guard_of(file: File, node: ast.AST, *names: str) -> ast.AST | None:
             return parent
         if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
             body = parent.body if isinstance(parent, ast.If) else [parent.body]
-            is_body = _is_in(body, child)
-            if _asks(file, parent.test, is_body, names):
+            if _asks(file, parent.test, _is_in(body, child), names):
                 return parent.test
         for before in _leaving(file, parent) if isinstance(child, ast.stmt) else ():
             if position(before) >= position(child):
@@ -64,7 +63,7 @@ def is_caught(file: File, node: ast.AST, error: str, seen: tuple[ast.AST, ...] =
     for parent in file.index.ancestors(node):
         if isinstance(parent, (ast.Try, ast.TryStar)) and child in parent.body:
             handlers = [h for h in parent.handlers if not isinstance(h.body[-1], ast.Raise)]
-            if any({error, *_ANY} & set(_types(handler)) for handler in handlers):
+            if any({error, *_ANY} & _types(handler) for handler in handlers):
                 return True
         if isinstance(parent, ast.With) and may_end_early(parent):
             return True
@@ -77,7 +76,8 @@ def is_caught(file: File, node: ast.AST, error: str, seen: tuple[ast.AST, ...] =
 
 def _catches(statement: ast.Try, child: ast.AST) -> bool:
     """Whether the absence of a name in a statement of a try is caught, and nothing much else."""
-    if any(_imports_jax(other) for other in statement.body):
+    imported = [a.name for s in statement.body if isinstance(s, ast.Import) for a in s.names]
+    if "jax" in imported:
         return False  # it asks whether JAX is installed
     caught = {name for handler in statement.handlers for name in _types(handler)}
     if isinstance(child, (ast.Import, ast.ImportFrom)) and caught & _ABSENT:
@@ -85,10 +85,6 @@ def _catches(statement: ast.Try, child: ast.AST) -> bool:
     if not isinstance(child, _SIMPLE):
         return False
     return "AttributeError" in caught or (len(statement.body) == 1 and bool(caught & _ANY))
-
-
-def _imports_jax(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Import) and any(a.name == "jax" for a in statement.names)
 
 
 def _stands_in(file: File, handler: ast.ExceptHandler, names: Collection[str]) -> bool:
@@ -164,11 +160,10 @@ def _is_in(block: Sequence[ast.AST], child: ast.AST) -> bool:
 
 def _leaving(file: File, parent: ast.AST) -> list[ast.If]:
     """The ifs of a block that leave it (`if version …: return`): the rest is for other versions."""
-    key = _leaving, parent
+    key, body = (_leaving, parent), getattr(parent, "body", [])
     if key not in file.memo:
-        body = getattr(parent, "body", [])
-        ifs = (one for one in (body if isinstance(body, list) else ()) if isinstance(one, ast.If))
-        file.memo[key] = [one for one in ifs if isinstance(one.body[-1], (ast.Return, ast.Raise))]
+        ifs = (s for s in (body if isinstance(body, list) else ()) if isinstance(s, ast.If))
+        file.memo[key] = [s for s in ifs if isinstance(s.body[-1], (ast.Return, ast.Raise))]
     tests: list[ast.If] = file.memo[key]
     return tests
 

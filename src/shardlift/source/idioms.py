@@ -14,40 +14,28 @@ from shardlift.source.wrappers import argument_for, is_plain
 _LOCAL = frozenset({"jax.local_device_count", "jax.local_devices"})
 _GLOBAL = frozenset({"jax.device_count", "jax.devices"})
 # Functions whose second argument is the shape, or the number of rows, of the result.
-_SHAPED = frozenset(
-    {
-        "jax.random.split",
-        "jax.numpy.reshape",
-        "numpy.reshape",
-        "jax.numpy.broadcast_to",
-        "numpy.broadcast_to",
-    }
-)
+_SHAPED = {"jax.random.split"} | {
+    f"{module}.{name}" for module in ("jax.numpy", "numpy") for name in ("reshape", "broadcast_to")
+}
 _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "numpy.stack"})
 
 
 def takes_first(file: File, node: ast.expr) -> bool:
     """Whether a function is `lambda x: x[0]`, or a def that does the same and nothing else."""
-    value = file.only(node)
-    body = _only_expression(value) if isinstance(value, Known) else None
-    if not isinstance(value, Known) or not isinstance(body, ast.Subscript):
+    function = file.only(node)
+    if not isinstance(function, Known) or not is_plain(function):
         return False
-    taken = value.file.only(body.value) if is_zero(body.slice) else None
-    if not isinstance(taken, Argument) or taken.function is not value.node:
+    if isinstance(function.node, ast.FunctionDef):
+        docstring = ast.get_docstring(function.node)
+        if len(function.node.body) != 1 + (docstring is not None):
+            return False
+    body = next(iter(function.returns()), None)
+    if not isinstance(body, ast.Subscript) or not is_zero(body.slice):
+        return False
+    taken = function.file.only(body.value)
+    if not isinstance(taken, Argument) or taken.function is not function.node:
         return False
     return [taken.node.arg] == positional(taken.function)[:1]
-
-
-def _only_expression(function: Known) -> ast.expr | None:
-    """The expression that a function returns, if it has no other statement but a docstring."""
-    node = function.node
-    if isinstance(node, ast.Lambda):
-        return node.body
-    if not isinstance(node, ast.FunctionDef) or not is_plain(function):
-        return None
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    only = body[0] if len(body) == 1 else None
-    return only.value if isinstance(only, ast.Return) else None
 
 
 def is_zero(node: ast.expr) -> bool:
@@ -62,24 +50,22 @@ def unreplicated_tree(file: File, call: ast.Call) -> ast.expr | None:
         return call.args[0]
     if name in TREE_MAPS:
         return _first_of_tree(file, call)
-    value = file.only(call.func)
-    returned = value.returns() if isinstance(value, Known) else []
-    if isinstance(value, Known) and len(returned) == 1:
-        inner = _first_of_tree(value.file, returned[0])
-        tree = value.file.only(inner) if inner is not None else None
-        if isinstance(tree, Argument) and tree.function is value.node:
-            return argument_for(value, tree.node.arg, call)
+    function, inner = file.only(call.func), first_of_tree_in(file, call)
+    if isinstance(function, Known) and inner is not None:
+        tree = inner.file.only(inner.node.args[1])  # type: ignore[attr-defined]
+        if isinstance(tree, Argument) and tree.function is function.node:
+            return argument_for(function, tree.node.arg, call)
     return None
 
 
 def first_of_tree_in(file: File, call: ast.Call) -> Located | None:
     """The tree map in a function of the project that reads the first replica, if one is called."""
-    value = file.only(call.func)
-    returned = value.returns() if isinstance(value, Known) else []
-    if not isinstance(value, Known) or len(returned) != 1:
+    function = file.only(call.func)
+    returned = function.returns() if isinstance(function, Known) else []
+    if not isinstance(function, Known) or len(returned) != 1:
         return None
-    inner = _first_of_tree(value.file, returned[0])
-    return Located(returned[0], value.file) if inner is not None else None
+    tree = _first_of_tree(function.file, returned[0])
+    return Located(returned[0], function.file) if tree is not None else None
 
 
 def _first_of_tree(file: File, node: ast.expr) -> ast.expr | None:
@@ -172,18 +158,14 @@ def repeated_list(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
 def has_device_axis(file: File, node: ast.expr) -> bool:
     """Whether a value is known to have the leading axis that pmap maps over."""
     value = file.only(node)
-    if isinstance(value, Output):
-        return True
-    if isinstance(value, Result) and value.path in REPLICATE | SHARD | ROWS:
-        return True
-    return stacking_count(file, node) is not None
+    is_placed = isinstance(value, Result) and value.path in REPLICATE | SHARD | ROWS
+    return isinstance(value, Output) or is_placed or stacking_count(file, node) is not None
 
 
 def collectives(file: File, node: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     """Every collective inside a function, with its library name."""
     for call in file.index.calls_in[node]:
-        name = file.called(call)
-        if name in COLLECTIVES:
+        if (name := file.called(call)) in COLLECTIVES:
             yield call, name or ""
 
 

@@ -1,4 +1,4 @@
-"""Mentions of pmap: every expression of a file that names the pmap of a library."""
+"""Mentions of pmap: the pmaps of libraries, and calls that only have the name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shardlift.source.libraries import PMAPS
+from shardlift.source.libraries import LIBRARIES, PMAPS
 from shardlift.source.reaching import reaching_bindings
-from shardlift.source.values import External
+from shardlift.source.scopes import last_name
+from shardlift.source.values import Argument, External, Known, Unknown, Value
+from shardlift.source.wrappers import as_transform
 
 if TYPE_CHECKING:
     from shardlift.source.file import File
@@ -132,3 +134,64 @@ def _is_imported_there(file: File, module: tuple[str, ...], name: str) -> bool:
     return bool(bound) and all(
         isinstance(alias, ast.alias) and _is_from_library(other, alias) for alias in bound
     )
+
+
+class MappedBy(StrEnum):
+    """What maps the function."""
+
+    TABLE = "table"  # backend()["pmap"](f)
+    LIBRARY = "library"  # a pmap from a module that is not part of the project
+    FUNCTION = "function"  # a function of the project named pmap that calls one of these
+
+
+@dataclass(frozen=True, eq=False)
+class Unfollowed:
+    """A call of a function named pmap that cannot be followed to the pmap of a library.
+
+    The function is from a table (`backend()["pmap"](f)`), from a module that is not part of the
+    project, or from the project and does one of these. Such calls are pmap sites too: the program
+    is not yet migrated.
+    """
+
+    call: ast.Call
+    by: MappedBy
+    name: str  # as the program writes it
+
+
+def find_unfollowed(file: File) -> Iterator[Unfollowed]:
+    """Find every call of something named pmap that cannot be followed."""
+    for call in file.index.nodes(ast.Call):
+        if _is_entry(file, call.func):
+            yield Unfollowed(call, MappedBy.TABLE, file.brief(call.func))
+        elif last_name(call.func) == "pmap":
+            values = file.values(call.func)
+            if any(as_transform(value) for value in values):
+                continue
+            if any(isinstance(value, Known) and _maps(value) for value in values):
+                yield Unfollowed(call, MappedBy.FUNCTION, file.brief(call.func))
+            elif any(_is_foreign(file, call.func, value) for value in values):
+                yield Unfollowed(call, MappedBy.LIBRARY, file.brief(call.func))
+
+
+def _is_entry(file: File, node: ast.expr) -> bool:
+    """`table["pmap"]`, unless the table is written out: then pmap is named there."""
+    if not isinstance(node, ast.Subscript) or isinstance(file.definition(node.value), ast.Dict):
+        return False
+    return isinstance(node.slice, ast.Constant) and node.slice.value == "pmap"
+
+
+def _maps(function: Known) -> bool:
+    """Whether a function calls something named pmap."""
+    calls = (node for node in ast.walk(function.node) if isinstance(node, ast.Call))
+    return any(_is_entry(function.file, c.func) or last_name(c.func) == "pmap" for c in calls)
+
+
+def _is_foreign(file: File, node: ast.expr, value: Value) -> bool:
+    """Whether a value comes from another module, in a file that uses JAX."""
+    if "jax" not in file.source.text:
+        return False
+    if isinstance(value, External):
+        return value.path.partition(".")[0] not in LIBRARIES
+    # `library.pmap(f)`, where `library` is a parameter or is not known.
+    bases = file.values(node.value) if isinstance(node, ast.Attribute) else ()
+    return any(isinstance(base, (Unknown, Argument)) for base in bases)

@@ -75,15 +75,16 @@ def _unreduced(file: File, node: ast.expr) -> ast.expr:
 
 def _values(file: File, node: ast.expr) -> Iterable[Value]:
     """The values of an expression; an integer may select an element of an output."""
-    if not isinstance(node, ast.Subscript) or (index := _integer(node)) is None:
+    index = _integer(node)
+    if not isinstance(node, ast.Subscript) or index is None:
         return file.values(node)
     wholes = [value for value in _values(file, node.value) if isinstance(value, Output)]
     parts = [replace(whole, path=(*whole.path, index)) for whole in wholes]
     return [part for part in parts if returned_at(part.mapped, part.path)] or file.values(node)
 
 
-def _integer(node: ast.Subscript) -> int | None:
-    index = node.slice.value if isinstance(node.slice, ast.Constant) else None
+def _integer(node: ast.expr) -> int | None:
+    index = getattr(getattr(node, "slice", None), "value", None)
     return index if type(index) is int else None
 
 
@@ -145,18 +146,14 @@ def _makes_array(file: File, node: ast.expr, depth: int = 0) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, float)  # an int repeats a tuple
     if isinstance(node, ast.Call):
-        return _calls_for_array(file, node, depth + 1)
+        function = file.only(node.func)
+        if isinstance(function, Known) and is_plain(function):
+            returned = [(function.file, expression) for expression in function.returns()]
+            return bool(returned) and all(_makes_array(*r, depth + 1) for r in returned)
+        is_method = isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS
+        return is_method or file.called(node) in _FUNCTIONS
     negated = isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not)
     return negated or isinstance(node, (ast.BinOp, ast.Compare)) or _is_loss(file, node)
-
-
-def _calls_for_array(file: File, call: ast.Call, depth: int) -> bool:
-    function = file.only(call.func)
-    if isinstance(function, Known) and is_plain(function):
-        returned = function.returns()
-        return bool(returned) and all(_makes_array(function.file, r, depth) for r in returned)
-    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS
-    return is_method or file.called(call) in _FUNCTIONS
 
 
 def _is_loss(file: File, node: ast.expr) -> bool:

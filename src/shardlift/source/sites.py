@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import PMAPS
-from shardlift.source.mentions import Mention, Use
+from shardlift.source.mentions import Use
 from shardlift.source.scopes import DEFINITIONS, FUNCTIONS
-from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform
+from shardlift.source.values import Argument, External, Known, Located, Mapped, Transform, Value
 from shardlift.source.wrappers import as_transform
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ class Site:
     keywords: Mapping[str, Located] = field(default_factory=dict)
     targets: tuple[str, ...] = ()  # the names that it is assigned to: `p_step`, `self.step`
     otherwise: tuple[str, ...] = ()  # other functions that may be used instead: `jax.jit`
-    scope: str = ""  # the dotted name of the function or class around it
     mapped: Mapped | None = None
 
     @property
@@ -72,8 +71,11 @@ def find_sites(file: File) -> list[Site]:
     """Every site of a file, in source order."""
     sites = [*_calls(file), *_decorators(file), *_wrappers(file)]
     inside = {node for site in sites for node in ast.walk(site.node)}
-    values = [m for m in file.mentions if m.use is not Use.COMPARED and m.name not in inside]
-    sites += [_reference(file, mention) for mention in values]
+    sites += [
+        Site(file, mention.name, Role.REFERENCE, Transform(mention.path))
+        for mention in file.mentions
+        if mention.use is not Use.COMPARED and mention.name not in inside
+    ]
     return sorted(sites, key=lambda site: file.span(site.node))
 
 
@@ -117,31 +119,29 @@ def _calls(file: File) -> Iterator[Site]:
         partial = any(isinstance(f, External) and f.path == "functools.partial" for f in functions)
         if not partial and not any(as_transform(function) for function in functions):
             continue
-        for value in file.values(call):
-            if isinstance(value, Mapped) and value.node is call:
-                others = tuple(f.path for f in functions if isinstance(f, External))
-                yield _site(file, value, tuple(o for o in others if o not in PMAPS and not partial))
-                break
+        values = (v for v in file.values(call) if isinstance(v, Mapped) and v.node is call)
+        mapped = next(values, None)
+        if mapped is None:
+            continue
+        operand = mapped.operand
+        parent = file.index.parents.get(call)
+        immediate = isinstance(parent, ast.Call) and parent.func is call
+        yield Site(
+            file=file,
+            node=call,
+            role=Role.WRAPPER if _is_wrapper_body(file, mapped) else Role.MAP,
+            transform=mapped.transform,
+            usage=Usage.IMMEDIATE if immediate else Usage.CALL,
+            operand=operand.node if isinstance(operand, Located) else operand,
+            keywords=mapped.keywords,
+            targets=() if immediate else _targets(file, call),
+            otherwise=() if partial else _other_functions(functions),
+            mapped=mapped,
+        )
 
 
-def _site(file: File, mapped: Mapped, otherwise: tuple[str, ...]) -> Site:
-    node, operand = mapped.node, mapped.operand
-    expression = operand.node if isinstance(operand, Located) else operand
-    parent = file.index.parents.get(node)
-    immediate = isinstance(parent, ast.Call) and parent.func is node
-    return Site(
-        file=file,
-        node=node,
-        role=Role.WRAPPER if _is_wrapper_body(file, mapped) else Role.MAP,
-        transform=mapped.transform,
-        usage=Usage.IMMEDIATE if immediate else Usage.CALL,
-        operand=expression,
-        keywords=mapped.keywords,
-        targets=() if immediate else _targets(file, node),
-        otherwise=otherwise,
-        scope=scope_name(file, node),
-        mapped=mapped,
-    )
+def _other_functions(values: Iterable[Value]) -> tuple[str, ...]:
+    return tuple(v.path for v in values if isinstance(v, External) and v.path not in PMAPS)
 
 
 def _is_wrapper_body(file: File, mapped: Mapped) -> bool:
@@ -156,33 +156,25 @@ def _is_wrapper_body(file: File, mapped: Mapped) -> bool:
 
 def _decorators(file: File) -> Iterator[Site]:
     for function in file.index.nodes(ast.FunctionDef):
+        known = Known(function, file)
         for decorator in function.decorator_list:
-            for value in file.values(decorator):
-                transform = as_transform(value)
-                if transform is None:
-                    continue
-                yield Site(
-                    file=file,
-                    node=decorator,
-                    role=Role.MAP,
-                    transform=transform,
-                    usage=Usage.DECORATOR,
-                    operand=Known(function, file),
-                    keywords=transform.keywords,
-                    targets=(function.name,),
-                    scope=scope_name(file, function),
-                    mapped=_mapped_by(file, function, decorator, transform),
-                )
-                break
-
-
-def _mapped_by(
-    file: File, function: ast.FunctionDef, decorator: ast.expr, transform: Transform
-) -> Mapped:
-    value = file.only(function)
-    if isinstance(value, Mapped) and value.node is decorator:
-        return value
-    return Mapped(transform, Known(function, file), decorator, file, transform.keywords)
+            transform = next(filter(None, map(as_transform, file.values(decorator))), None)
+            if transform is None:
+                continue
+            mapped = file.only(function)
+            if not isinstance(mapped, Mapped) or mapped.node is not decorator:
+                mapped = Mapped(transform, known, decorator, file, transform.keywords)
+            yield Site(
+                file=file,
+                node=decorator,
+                role=Role.MAP,
+                transform=transform,
+                usage=Usage.DECORATOR,
+                operand=known,
+                keywords=transform.keywords,
+                targets=(function.name,),
+                mapped=mapped,
+            )
 
 
 def _wrappers(file: File) -> Iterator[Site]:
@@ -193,47 +185,30 @@ def _wrappers(file: File) -> Iterator[Site]:
         *file.index.nodes(ast.Return),
     ]
     for statement in statements:
-        if not isinstance(statement.value, (ast.Call, ast.Attribute, ast.Name, ast.IfExp)):
+        node = statement.value
+        if not isinstance(node, (ast.Call, ast.Attribute, ast.Name, ast.IfExp)):
             continue
-        values = file.values(statement.value)
-        transforms = (as_transform(v) for v in values if not isinstance(v, Known))
+        values = file.values(node)
+        transforms = (as_transform(value) for value in values if not isinstance(value, Known))
         transform = next(filter(None, transforms), None)
-        if transform is None:
-            continue
-        yield Site(
-            file=file,
-            node=statement.value,
-            role=Role.WRAPPER,
-            transform=transform,
-            keywords=transform.keywords,
-            targets=_targets(file, statement.value),
-            otherwise=tuple(
-                v.path for v in values if isinstance(v, External) and v.path not in PMAPS
-            ),
-            scope=scope_name(file, statement),
-        )
-
-
-def _reference(file: File, mention: Mention) -> Site:
-    return Site(
-        file=file,
-        node=mention.name,
-        role=Role.REFERENCE,
-        transform=Transform(mention.path),
-        scope=scope_name(file, mention.name),
-    )
+        if transform is not None:
+            yield Site(
+                file=file,
+                node=node,
+                role=Role.WRAPPER,
+                transform=transform,
+                keywords=transform.keywords,
+                targets=_targets(file, node),
+                otherwise=_other_functions(values),
+            )
 
 
 def _targets(file: File, node: ast.AST) -> tuple[str, ...]:
     """The names that the value of an expression, or of a choice around it, is assigned to."""
     parent = file.index.parents.get(node)
-    while isinstance(parent, (ast.IfExp, ast.NamedExpr)) and node is not getattr(
-        parent, "test", None
-    ):
-        if isinstance(parent, ast.NamedExpr):
-            return (parent.target.id,)
+    while isinstance(parent, ast.IfExp) and node is not parent.test:
         node, parent = parent, file.index.parents.get(parent)
-    if not isinstance(parent, (ast.Assign, ast.AnnAssign)):
+    if not isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
         return ()
     targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
     return tuple(name for target in targets if (name := _dotted_name(target)))
@@ -242,14 +217,11 @@ def _targets(file: File, node: ast.AST) -> tuple[str, ...]:
 def _dotted_name(node: ast.AST) -> str | None:
     if isinstance(node, ast.Name):
         return node.id
-    if isinstance(node, ast.Attribute) and (base := _dotted_name(node.value)):
-        return f"{base}.{node.attr}"
-    return None
+    base = _dotted_name(node.value) if isinstance(node, ast.Attribute) else None
+    return f"{base}.{node.attr}" if base and isinstance(node, ast.Attribute) else None
 
 
 def scope_name(file: File, node: ast.AST) -> str:
     """The dotted name of the functions and classes around a node; empty at module level."""
-    around = [
-        parent.name for parent in file.index.ancestors(node) if isinstance(parent, DEFINITIONS)
-    ]
+    around = [n.name for n in file.index.ancestors(node) if isinstance(n, DEFINITIONS)]
     return ".".join(reversed(around))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import PMAPS
-from shardlift.source.scopes import FUNCTIONS, Function, is_static, keyword_value, positional
+from shardlift.source.scopes import FUNCTIONS, is_static, keyword_value, positional
 from shardlift.source.values import (
     Argument,
     External,
@@ -79,17 +79,21 @@ def apply_transform(transform: Transform, call: ast.Call, file: File, skip: int 
 
     The first `skip` positional arguments are not the transform's: `partial` takes one itself.
     """
+    more = add_keywords(transform, call, file, skip)
     operand = _operand(transform, call, skip)
     if operand is None:
-        return add_keywords(transform, call, file, skip)
-    keywords = {**transform.keywords, **_keywords(transform, call, file, skip)}
-    return Mapped(transform, Located(operand, file), call, file, keywords)
+        return more
+    return Mapped(transform, Located(operand, file), call, file, more.keywords)
 
 
 def add_keywords(transform: Transform, call: ast.Call, file: File, skip: int = 1) -> Transform:
     """The transform with the keywords of a partial in addition to its own."""
-    keywords = {**transform.keywords, **_keywords(transform, call, file, skip)}
-    return replace(transform, keywords=keywords)
+    keywords = {k.arg: Located(k.value, file) for k in call.keywords if k.arg is not None}
+    arguments = call.args[skip:]
+    if not transform.chain and len(arguments) > 1:
+        keywords[_SECOND.get(transform.origin, "axis_name")] = Located(arguments[1], file)
+    keywords.pop(transform.operand_name, None)
+    return replace(transform, keywords={**transform.keywords, **keywords})
 
 
 def argument_for(function: Known, parameter: str, call: ast.Call) -> ast.expr | None:
@@ -107,9 +111,9 @@ def argument_for(function: Known, parameter: str, call: ast.Call) -> ast.expr | 
 
 def _operand(transform: Transform, call: ast.Call, skip: int) -> ast.expr | None:
     names = (transform.operand_name, *(() if transform.chain else _OPERAND_NAMES))
-    for one in call.keywords:
-        if one.arg in names:
-            return one.value
+    for keyword in call.keywords:
+        if keyword.arg in names:
+            return keyword.value
     arguments = call.args[skip:]
     if len(arguments) > transform.operand:
         operand = arguments[transform.operand]
@@ -117,69 +121,51 @@ def _operand(transform: Transform, call: ast.Call, skip: int) -> ast.expr | None
     return None
 
 
-def _keywords(transform: Transform, call: ast.Call, file: File, skip: int) -> dict[str, Located]:
-    keywords = {k.arg: Located(k.value, file) for k in call.keywords if k.arg is not None}
-    arguments = call.args[skip:]
-    if not transform.chain and len(arguments) > 1:
-        keywords[_SECOND.get(transform.origin, "axis_name")] = Located(arguments[1], file)
-    keywords.pop(transform.operand_name, None)
-    return keywords
-
-
 def _wrapper(function: Known) -> Transform | None:
     """The transform that a function is, if it returns the pmap of one of its arguments."""
     for mapped in _mapped_inside(function):
         operand = mapped.operand
-        if not isinstance(operand, Located):
-            continue
-        for value in operand.file.values(operand.node):
+        for value in operand.file.values(operand.node) if isinstance(operand, Located) else ():
             if isinstance(value, Argument) and value.function is function.node:
-                return _around(function, mapped, value)
+                names, name = _explicit_parameters(function), value.node.arg
+                certain = mapped.transform.certain and is_plain(function) and _always_maps(function)
+                return Transform(
+                    mapped.transform.origin,
+                    mapped.keywords,
+                    (function.node.name, *mapped.transform.chain),  # type: ignore[union-attr]
+                    names.index(name) if name in names else 0,
+                    name,
+                    certain,
+                )
     return None
-
-
-def _around(function: Known, mapped: Mapped, argument: Argument) -> Transform:
-    assert isinstance(function.node, ast.FunctionDef)
-    names = _explicit_parameters(function)
-    name = argument.node.arg
-    place = names.index(name) if name in names else 0
-    chain = (function.node.name, *mapped.transform.chain)
-    certain = mapped.transform.certain and is_plain(function) and _always_maps(function)
-    return Transform(mapped.transform.origin, mapped.keywords, chain, place, name, certain)
 
 
 def _always_maps(function: Known) -> bool:
     """Whether a wrapper has a single result, and that is pmapped."""
-    value = _only_result(function)
-    if isinstance(value, Known):
-        result = _only_result(value)
-        return isinstance(result, Output) and not result.path and is_plain(value)
-    return isinstance(value, Mapped)
-
-
-def _only_result(function: Known) -> Value | None:
-    returned = function.returns()
-    return function.file.only(returned[0]) if len(returned) == 1 else None
+    results = list(_results(function))
+    if len(function.returns()) != 1 or len(results) != 1:
+        return False
+    inner = results[0]
+    if not isinstance(inner, Known):
+        return isinstance(inner, Mapped)
+    results = list(_results(inner))
+    is_output = len(results) == 1 and isinstance(results[0], Output) and not results[0].path
+    return is_output and len(inner.returns()) == 1 and is_plain(inner)
 
 
 def _mapped_inside(function: Known) -> Iterator[Mapped]:
+    outer = function.node
     for value in _results(function):
         if isinstance(value, Mapped):
             yield value
-        elif isinstance(value, Known) and _is_inside(value.node, function.node):
+        elif isinstance(value, Known) and outer in value.file.index.ancestors(value.node):
             # A closure that calls the mapped function returns an output of it.
-            for result in _results(value):
-                if isinstance(result, Output):
-                    yield result.mapped
+            yield from (r.mapped for r in _results(value) if isinstance(r, Output))
 
 
 def _results(function: Known) -> Iterator[Value]:
     for returned in function.returns():
         yield from function.file.values(returned)
-
-
-def _is_inside(inner: Function | ast.ClassDef, outer: Function | ast.ClassDef) -> bool:
-    return outer.lineno < inner.lineno and (inner.end_lineno or 0) <= (outer.end_lineno or 0)
 
 
 def _explicit_parameters(function: Known) -> list[str]:

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.guards import guards
 from shardlift.source.model import MULTI_PROCESS, Level, Match, Rule
+from shardlift.source.reaching import guards
 
 _INDEX = frozenset({"jax.process_index", "jax.host_id"})
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.guards import guards
 from shardlift.source.model import Kind, Level, Match, Rule
+from shardlift.source.reaching import guards
 from shardlift.source.scopes import LOOPS
 from shardlift.source.sites import Role, Usage
 

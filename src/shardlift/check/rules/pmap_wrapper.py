@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
-from shardlift.source.sites import Role, Site
+from shardlift.source.sites import Role, Site, scope_name
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -24,7 +24,7 @@ def _message(site: Site) -> str:
     origin = site.transform.origin
     if site.mapped is None and site.targets:
         return f"`{site.targets[0]}` is another name for {origin}"
-    function = site.scope.rpartition(".")[2]
+    function = scope_name(site.file, site.node).rpartition(".")[2]
     return f"`{function}()` wraps {origin}" if function else f"a wrapper of {origin}"
 
 

@@ -35,34 +35,30 @@ from shardlift.source.outputs import is_scalar
 
 def connect(program: FollowedProgram) -> None:
     """Connect calls with the pmapped functions that reach them."""
-    rows = [indexed for indexed in program.indexed if not _pick_element(indexed)]
+    rows: list[Indexed] = []
+    for indexed in program.indexed:  # a pmapped function may be an element of a tuple
+        if has_elements(indexed.base):
+            unify(part(indexed.base, indexed.index), indexed.result)
+        else:
+            rows.append(indexed)
     # What is called and is no pmapped function is unknown, before any call is connected.
-    known = [call for call in program.pending if _sites_of(call)]
-    for call in program.pending:
-        if not _sites_of(call):
-            _call_unknown(call)
-    for call in known:
+    for call in sorted(program.pending, key=lambda call: bool(_sites_of(call))):
         _connect_call(program, call)
     for indexed in rows:
         _pick(indexed)
-    for site in program.sites.values():
-        _join_calls(site)
+    for site in program.sites.values():  # what all calls take, and what all return, has one layout
+        for cells in (site.results, *site.given.values()):
+            for cell in cells[1:]:
+                unify(cells[0], cell)
+        for result in site.results[:1]:
+            _split(site, result)
     for site, cell in program.mapped:  # one that goes where it is not followed does not change
-        site.obstacles += [_passed_on(said) for said in find(cell).escapes]
+        site.obstacles += [_passed_on(escape) for escape in find(cell).escapes]
 
 
-def _join_calls(site: GlobalSite) -> None:
-    """Give what all calls take, and what all return, one layout each."""
-    for cells in (site.results, *site.given.values()):
-        for cell in cells[1:]:
-            unify(cells[0], cell)
-    for result in site.results[:1]:
-        _split(site, result)
-
-
-def _passed_on(said: Escape) -> Obstacle:
-    advice = ALL_FILES if said.outside else CALL_BY_NAME
-    return obstacle(ObstacleKind.PASSED_ON, escape=said, advice=advice)
+def _passed_on(use: Escape) -> Obstacle:
+    advice = ALL_FILES if use.outside else CALL_BY_NAME
+    return obstacle(ObstacleKind.PASSED_ON, escape=use, advice=advice)
 
 
 def _sites_of(call: PendingCall) -> set[GlobalSite]:
@@ -72,9 +68,8 @@ def _sites_of(call: PendingCall) -> set[GlobalSite]:
 
 def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
     sites = _sites_of(call)
-    points = find(call.function).made
-    others = [made for made in points if made.role is not CellRole.MAPPED]
-    if len(sites) > 1 or others:
+    others = [made for made in find(call.function).made if made.role is not CellRole.MAPPED]
+    if len(sites) != 1 or others:
         for site in sites:
             why = obstacle(ObstacleKind.SEVERAL, at=call.at)
             if others and others[0].why is not None:
@@ -84,22 +79,15 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
         return
     (site,) = sites
     site.calls.append(NodePlace(call.at.file, call.call))
-    if not call.plain:
-        site.obstacles.append(obstacle(ObstacleKind.UNPACKED, at=call.at))
-    if call.named:
-        site.obstacles.append(obstacle(ObstacleKind.BY_KEYWORD, at=call.at))
+    obstacles = {
+        ObstacleKind.UNPACKED: not call.plain,
+        ObstacleKind.BY_KEYWORD: bool(call.named),
+        ObstacleKind.OTHER_NUMBER: site.arguments not in (None, len(call.arguments)),
+    }
+    site.obstacles += [obstacle(kind, at=call.at) for kind, is_so in obstacles.items() if is_so]
+    site.arguments = len(call.arguments)
     for argument in call.named:
         escape(argument, Escape(call.at, "is given by keyword"))
-    if site.arguments not in (None, len(call.arguments)):
-        site.obstacles.append(obstacle(ObstacleKind.OTHER_NUMBER, at=call.at))
-    site.arguments = len(call.arguments)
-    _connect_arguments(program, site, call)
-    add_made(call.result, Point(CellRole.OUTPUT, call.at, site=site))
-    site.results.append(call.result)
-    program.tracked.append(call.result)
-
-
-def _connect_arguments(program: FollowedProgram, site: GlobalSite, call: PendingCall) -> None:
     for position, argument in enumerate(call.arguments):
         if site.in_axis(position) is None:
             escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
@@ -109,6 +97,9 @@ def _connect_arguments(program: FollowedProgram, site: GlobalSite, call: Pending
             leaves = add_use(argument, Point(CellRole.ARGUMENT, at, site=site, position=position))
             site.given.setdefault(position, []).append(leaves)
             program.tracked.append(leaves)
+    add_made(call.result, Point(CellRole.OUTPUT, call.at, site=site))
+    site.results.append(call.result)
+    program.tracked.append(call.result)
 
 
 def _call_unknown(call: PendingCall) -> None:
@@ -116,15 +107,6 @@ def _call_unknown(call: PendingCall) -> None:
     for argument in (*call.arguments, *call.named):
         escape(argument, Escape(call.at, f"is given to {what}"))
     add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
-
-
-def _pick_element(indexed: Indexed) -> bool:
-    """Take an element of a known tuple or list; False for anything else."""
-    base = find(indexed.base)
-    if not has_elements(base):
-        return False
-    unify(part(base, indexed.index), indexed.result)
-    return True
 
 
 def _pick(indexed: Indexed) -> None:

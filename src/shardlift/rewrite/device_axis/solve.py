@@ -8,7 +8,7 @@ may take away the proof of another, so this is repeated until nothing changes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -75,14 +75,14 @@ class Decision:
             return [AxisLayout.WHOLE]
         if length is None or cell.collapsed:
             return [self.of(cell)]
-        return [self._element(site, cell, number) for number in range(length)]
-
-    def _element(self, site: GlobalSite, cell: Cell, number: int) -> AxisLayout:
-        if number in cell.parts:
-            return self.of(cell.parts[number])
-        # Nothing reads it, unless the whole tuple is used.
-        unproven = cell.escapes or cell.uses or self.unproven(site, (number,))
-        return AxisLayout.STACKED if unproven else AxisLayout.WHOLE
+        layouts: list[AxisLayout] = []
+        for number in range(length):
+            if number in cell.parts:
+                layouts.append(self.of(cell.parts[number]))
+            else:  # nothing reads it, unless the whole tuple is used
+                is_used = cell.escapes or cell.uses or self.unproven(site, (number,))
+                layouts.append(AxisLayout.STACKED if is_used else AxisLayout.WHOLE)
+        return layouts
 
     def unproven(self, site: GlobalSite, path: tuple[Key, ...]) -> Obstacle | None:
         """Why an output is not certain to be the same on all devices, given the layouts so far."""
@@ -149,18 +149,15 @@ def decide(
     for cell in program.tracked:
         decision.classes |= {id(root): root for root in _with_parts(cell)}
     for key, root in decision.classes.items():
-        not_whole = _not_whole(decision, root)
-        not_global = _not_global(decision, root)
+        not_whole, not_global = _not_whole(decision, root), _not_global(decision, root)
         if not_whole is None:
             decision.layouts[key] = AxisLayout.WHOLE
         elif not_global is None:
             decision.layouts[key] = AxisLayout.GLOBAL
         else:
-            is_nearer_whole = any(
-                m.role in (CellRole.REPLICATE, CellRole.OUTPUT) for m in root.made
-            )
+            is_copied = any(m.role in (CellRole.REPLICATE, CellRole.OUTPUT) for m in root.made)
             decision.layouts[key] = AxisLayout.STACKED
-            decision.reasons[key] = not_whole if is_nearer_whole else not_global
+            decision.reasons[key] = not_whole if is_copied else not_global
     while _withdraw(decision):
         pass
     return decision
@@ -180,40 +177,30 @@ def _withdraw(decision: Decision) -> bool:
     """Take back the layouts that the others do not support; True if there were any."""
     before = dict(decision.layouts)
     for key, root in decision.classes.items():
-        is_stacked = decision.layouts[key] is AxisLayout.STACKED
-        why = None if is_stacked else _unproven(decision, root)
-        if why is not None:
-            decision.layouts[key] = AxisLayout.STACKED
-            decision.reasons[key] = why
+        for made in root.made if decision.layouts[key] is not AxisLayout.STACKED else ():
+            why = None
+            if made.role is CellRole.OUTPUT and made.site is not None:
+                why = decision.unproven(made.site, made.path)
+            if why is not None:
+                decision.layouts[key], decision.reasons[key] = AxisLayout.STACKED, why
+                break
     return decision.layouts != before
-
-
-def _unproven(decision: Decision, root: Cell) -> Obstacle | None:
-    outputs = (made for made in root.made if made.role is CellRole.OUTPUT and made.site is not None)
-    reasons = (decision.unproven(made.site, made.path) for made in outputs)  # type: ignore[arg-type]
-    return next((why for why in reasons if why is not None), None)
-
-
-def sites_of(root: Cell) -> list[GlobalSite]:
-    """The sites that take or give values of a class."""
-    sites = (point.site for point in (*root.uses, *root.made))
-    return [site for site in dict.fromkeys(sites) if site is not None]
 
 
 def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
     """Why the values of a class cannot lose their device axis; proofs come later."""
-    if not root.made:
-        return obstacle(ObstacleKind.ORIGIN_UNKNOWN)
     for made in root.made:
-        if _is_unmapped(made):
-            return obstacle(ObstacleKind.UNMAPPED, at=made.at)
-        if made.role is CellRole.OUTPUT and not _is_element(made):
-            assert made.site is not None
-            if not made.site.proofs(()):
-                return _without_facts(made.site)
-            return obstacle(ObstacleKind.PART_UNKNOWN, at=made.at)
         if made.role not in (CellRole.REPLICATE, CellRole.OUTPUT):
             return _origin(made)
+        if made.role is CellRole.OUTPUT and made.site is not None:
+            if made.site.out_axes is None:
+                return obstacle(ObstacleKind.UNMAPPED, at=made.at)
+            # A path is that of the output itself, or certainly of an element of a tuple.
+            number, length = (*made.path, -1)[0], made.site.length() or 0
+            if made.path and not (isinstance(number, int) and number < length):
+                if not made.site.proofs(()):
+                    return _without_facts(made.site)
+                return obstacle(ObstacleKind.PART_UNKNOWN, at=made.at)
     if root.escapes:
         return _differing_output(root) or _escaped(root.escapes[0], READ_FIRST_ROW)
     is_mapped = any(point.role in (CellRole.ARGUMENT, CellRole.OUTPUT) for point in root.points)
@@ -232,8 +219,6 @@ def _differing_output(root: Cell) -> Obstacle | None:
 
 def _not_global(decision: Decision, root: Cell) -> Obstacle | None:
     """Why the rows of a class cannot be in one axis."""
-    if not root.made:
-        return obstacle(ObstacleKind.ORIGIN_UNKNOWN)
     for made in root.made:
         if made.role is not CellRole.SHARD:
             return _origin(made)
@@ -244,8 +229,7 @@ def _not_global(decision: Decision, root: Cell) -> Obstacle | None:
             return obstacle(ObstacleKind.ROWS_READ, at=use.at)
         if use.site is not None and use.position in use.site.donated:
             return obstacle(ObstacleKind.DONATED, at=use.at)
-    is_mapped = any(use.role is CellRole.ARGUMENT for use in root.uses)
-    return _cannot_change(decision, root, bool(root.made) and is_mapped)
+    return _cannot_change(decision, root, is_mapped=bool(root.uses))
 
 
 def _escaped(escape: Escape, advice: str) -> Obstacle:
@@ -256,26 +240,15 @@ def _escaped(escape: Escape, advice: str) -> Obstacle:
 
 def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Obstacle | None:
     """Why the text of a site, or of a place that makes or uses the values, cannot change."""
-    for site in sites_of(root):
-        if (why := decision.obstacle(site)) is not None:
-            return obstacle(ObstacleKind.SITE_STAYS, name=site.name, why=why)
+    if not root.made:
+        return obstacle(ObstacleKind.ORIGIN_UNKNOWN)
+    for point in (*root.uses, *root.made):
+        if point.site is not None and (why := decision.obstacle(point.site)) is not None:
+            return obstacle(ObstacleKind.SITE_STAYS, name=point.site.name, why=why)
     for point in root.points:
         if (why := in_the_way(point)) is not None:
             return why
     return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN)
-
-
-def _is_unmapped(made: Point) -> bool:
-    """Whether it is an output that has no device axis."""
-    is_output = made.role is CellRole.OUTPUT and made.site is not None
-    return is_output and made.site.out_axes is None  # type: ignore[union-attr]
-
-
-def _is_element(made: Point) -> bool:
-    """Whether it is certain what a path means: the output itself, or an element of a tuple."""
-    assert made.site is not None
-    length = made.site.length() or 0
-    return not made.path or (isinstance(made.path[0], int) and made.path[0] < length)
 
 
 def _origin(made: Point) -> Obstacle:
@@ -293,41 +266,28 @@ def _origin(made: Point) -> Obstacle:
 
 def findings(program: FollowedProgram, decision: Decision) -> list[KeptAxis]:
     """What keeps its device axis, once per argument and output of a pmapped function."""
-    kept: list[KeptAxis] = []
-    for site in program.sites.values():
-        kept += _of_site(site, decision)
+    kept = [finding for site in program.sites.values() for finding in _kept(site, decision)]
     return list({(str(finding.at), finding.text): finding for finding in kept}.values())
 
 
-def _of_site(site: GlobalSite, decision: Decision) -> list[KeptAxis]:
+def _kept(site: GlobalSite, decision: Decision) -> Iterator[KeptAxis]:
     if (why := decision.obstacle(site)) is not None:
         text = f"the arrays of {site.name} keep their device axis: {why}"
-        return [KeptAxis(NodePlace(site.file, site.node), text)]
-    arguments = _of_arguments(site, decision)
-    return [*arguments.values(), *_of_outputs(site, decision, set(arguments))]
-
-
-def _of_arguments(site: GlobalSite, decision: Decision) -> dict[int, KeptAxis]:
-    """The findings of a site's arguments, by the class of each."""
-    kept: dict[int, KeptAxis] = {}
+        yield KeptAxis(NodePlace(site.file, site.node), text)
+        return
+    arguments: dict[int, KeptAxis] = {}  # one for each class
     for position, cells in sorted(site.given.items()):
         root = find(cells[0])
         why = decision.reasons.get(id(root))
         if why and {made.role for made in root.made} != {CellRole.ROWS}:
             at = next(u.at for u in root.uses if u.site is site and u.position == position)
             shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
-            kept[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
-    return kept
-
-
-def _of_outputs(site: GlobalSite, decision: Decision, said: set[int]) -> list[KeptAxis]:
-    kept: list[KeptAxis] = []
+            arguments[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
+    yield from arguments.values()
     for root in _with_parts(site.results[0]) if site.results else ():
         why = decision.reasons.get(id(root))
-        mine = [made for made in root.made if made.role is CellRole.OUTPUT and made.site is site]
-        mine = [made for made in mine if not _is_unmapped(made)]
-        if mine and why is not None and id(root) not in said and not root.parts:
-            path = "".join(f"[{key!r}]" for key in mine[0].path)
-            text = f"output{path} of {site.name} keeps its device axis: {why}"
-            kept.append(KeptAxis(mine[0].at, text))
-    return kept
+        made = next((m for m in root.made if m.role is CellRole.OUTPUT and m.site is site), None)
+        is_said = id(root) in arguments or root.parts or site.out_axes is None
+        if made is not None and why is not None and not is_said:
+            path = "".join(f"[{key!r}]" for key in made.path)
+            yield KeptAxis(made.at, f"output{path} of {site.name} keeps its device axis: {why}")

@@ -100,13 +100,13 @@ def stacking_count(file: File, node: ast.expr) -> ast.expr | None:
     if name in TREE_MAPS and node.args and isinstance(node.args[0], ast.Lambda):
         return stacking_count(file, node.args[0].body)
     if name in _SHAPED and len(node.args) > 1:
-        return _leading_count(file, node.args[1])
+        return leading_count(file, node.args[1])
     if name in _STACKS and node.args:
         repeated = repeated_by(file, node.args[0])
         return repeated[1] if repeated is not None else None
     is_reshape = isinstance(node.func, ast.Attribute) and node.func.attr == "reshape"
     if name is None and is_reshape and node.args:
-        return _leading_count(file, node.args[0])
+        return leading_count(file, node.args[0])
     return None
 
 
@@ -131,7 +131,8 @@ def innermost_expression(file: File, node: ast.expr) -> tuple[File, ast.expr]:
     return file, node
 
 
-def _leading_count(file: File, shape: ast.expr) -> ast.expr | None:
+def leading_count(file: File, shape: ast.expr) -> ast.expr | None:
+    """The first entry of a shape, if it counts devices."""
     shape = file.definition(shape)
     while isinstance(shape, ast.BinOp) and isinstance(shape.op, ast.Add):
         shape = shape.left

@@ -12,24 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shardlift.capture.schema import Untried
-from shardlift.rewrite import sites as shard_map_sites
-from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.mesh import Meshes, axis_of, needs_helper
-from shardlift.rewrite.device_axis.shard_map_text import (
-    donation,
-    imports_of,
-    is_early,
-    listed,
-    spec,
-)
+from shardlift.rewrite.device_axis.site_text import JIT
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.forms import CallForm
-from shardlift.rewrite.names import is_shadowed, jax_name
-from shardlift.source.model import HelperRequest, Kind, Match
-
-HELPER = "jit_over_devices"
+from shardlift.rewrite.names import is_shadowed
 
 
 class JitObstacle(StrEnum):
@@ -42,7 +29,7 @@ class JitObstacle(StrEnum):
     STACKED_ARGUMENT = "argument {} keeps its device axis"
     OTHER_ARGUMENT = "argument {} is laid out in another way than in the recorded run"
     STACKED_OUTPUT = "an output keeps its device axis"
-    SHADOWED = f"the name `{HELPER}` means something else here"
+    SHADOWED = f"the name `{JIT}` means something else here"
 
 
 _UNTRIED = {
@@ -118,36 +105,5 @@ def _not_shown(site: GlobalSite, layouts: Sequence[AxisLayout]) -> JitRefusal | 
 def _not_written(site: GlobalSite, decision: Decision) -> JitRefusal | None:
     if any(layout is not AxisLayout.WHOLE for layout in decision.outputs(site)):
         return JitRefusal(JitObstacle.STACKED_OUTPUT)
-    is_taken = is_shadowed(site.file, site.node, HELPER)
+    is_taken = is_shadowed(site.file, site.node, JIT)
     return JitRefusal(JitObstacle.SHADOWED) if is_taken else None
-
-
-def rewrite(site: GlobalSite, layouts: Sequence[AxisLayout], meshes: Meshes) -> Match:
-    """The change of a site."""
-    file, style = site.file, Style.of(site.file.source.text)
-    form, helpers = _form(site, layouts, meshes)
-    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
-    return Match(site.node, "", edits, imports_of(site), helpers, kind=Kind.SITE)
-
-
-def _form(
-    site: GlobalSite, layouts: Sequence[AxisLayout], meshes: Meshes
-) -> tuple[CallForm, frozenset[HelperRequest]]:
-    """`jax.jit` with shardings; where an import would touch devices, the helper that waits."""
-    file, jax = site.file, jax_name(site.file)[0]
-    axis, written = axis_of(site)
-    specs = [spec(layout, jax, written) for layout in layouts]
-    if is_early(site, meshes):
-        inner = (listed("in_specs", specs), *donation(site))
-        form = CallForm(inner, (), written, name=HELPER, is_jitted=False)
-        return form, frozenset({HelperRequest(HELPER)})
-    mesh = meshes.text(file, axis, written)
-    inputs = [f"{jax}.NamedSharding({mesh}, {spec})" for spec in specs]
-    output = f"out_shardings={jax}.NamedSharding({mesh}, {jax}.P())"
-    form = CallForm(
-        ("in_axes=None", "out_axes=None", f"axis_name={written}", "axis_size=1"),
-        (listed("in_shardings", inputs), output, *donation(site)),
-        None,
-        name=f"{jax}.vmap",
-    )
-    return form, needs_helper(mesh)

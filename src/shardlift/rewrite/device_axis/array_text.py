@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from shardlift.rewrite.call_format import CallText, Style, render
-from shardlift.rewrite.device_axis.cells import CellRole, Point
-from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, Point
+from shardlift.rewrite.device_axis.site_text import Meshes
+from shardlift.rewrite.names import jax_name
 from shardlift.source.file import File
-from shardlift.source.model import Edit
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
-from shardlift.source.text import has_comment
 from shardlift.source.values import External
 
 # Functions that read a value before they return, and do not keep it.
@@ -26,7 +26,6 @@ _READERS = frozenset(
     }
 )  # fmt: skip
 _READS = (CellRole.FIRST, CellRole.INDEX)
-_REWRITTEN = (CellRole.REPLICATE, CellRole.SHARD, *_READS)
 _PLACE = "\0"  # stands for a tree while the text around it is laid out
 _SIMPLE = (
     ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Dict, ast.List,
@@ -34,104 +33,95 @@ _SIMPLE = (
 )  # fmt: skip
 
 
-def in_the_way(point: Point) -> Obstacle | None:
-    """Why the text of a use cannot be changed."""
-    file, node = point.at.file, point.at.node
-    changed = point.role in _REWRITTEN
-    if changed and has_comment(f"({file.text(node)})"):
-        about = {"text": file.brief(node), "at": point.at}
-        return obstacle(ObstacleKind.COMMENTS, **about)
-    if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
-        return obstacle(ObstacleKind.NAME_TAKEN, name=jax_name(file)[0], at=point.at)
-    return None
+def rewrite_places(root: Cell, meshes: Meshes) -> Iterator[tuple[File, Match]]:
+    """The changes of the places that make and use the values of a class, each once."""
+    mapped = [use for use in root.uses if use.role is CellRole.ARGUMENT]
+    is_donated = any(use.site and use.position in use.site.donated for use in mapped)
+    points = {(point.at.node, point.role): point for point in reversed(root.points)}
+    for point in reversed(points.values()):
+        imports, helpers = frozenset[str](), frozenset[HelperRequest]()
+        if point.role is CellRole.REPLICATE:
+            edits, imports, helpers = _placed(point, mapped, meshes)
+        elif point.role is CellRole.SHARD:
+            edits = _without_call(point)
+        elif point.role in _READS:
+            edits, imports = _read(point, is_donated)
+        else:
+            continue
+        file, node = point.at.file, point.at.node
+        yield file, Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
 
 
-def placed(made: Point, sharding: str, typed: bool) -> tuple[list[Edit], frozenset[str]]:
-    """`replicate(x)` becomes a copy of `x`, whole on every device; `typed`: numbers get a type.
+def _placed(
+    made: Point, mapped: list[Point], meshes: Meshes
+) -> tuple[list[Edit], frozenset[str], frozenset[HelperRequest]]:
+    """`replicate(x)` becomes a copy of `x`, whole on every device.
 
     Without the copy the arrays share memory with `x` (JAX 0.10.2 and 0.12, with `may_alias=False`
     as well): donating them deletes `x`, and donating a tree that has `x` twice is an error.
     """
-    file = made.at.file
-    assert made.inner is not None
+    file, inner = made.at.file, made.inner
+    assert inner is not None
     jax, imports = jax_name(file)
-    copy, imported = _copy(file, typed)
-    stand_in = _PLACE.ljust(len(file.text(made.inner)), "x")
+    copy = f"{_numpy_name(file, jax)}.copy"
+    # Where flax gave Python numbers a type, they get it; in trees without scalars there are none.
+    scalars = [use.site is None or use.site.may_take_scalars(use.position) for use in mapped]
+    if made.types_numbers and any(scalars):
+        name = _name_of(file, "numpy")
+        numpy = name or ("numpy" if "np" in file.index.module.names else "np")
+        if name is None:
+            imports |= {"import numpy" if numpy == "numpy" else "import numpy as np"}
+        copy = f"lambda x: {copy}(x) if isinstance(x, {jax}.Array) else {numpy}.array(x)"
+    named = (use.site for use in mapped if use.site and "axis_name" in use.site.options.keywords)
+    axis = next((site.axis_name for site in named), None) or meshes.default_axis
+    style = Style.of(file.source.text)
+    sharding, helpers = meshes.sharding(file, axis, style.string(axis), split=False)
+    stand_in = _PLACE.ljust(len(file.text(inner)), "x")
     copied = CallText(f"{jax}.tree.map", (copy, stand_in))
-    text = laid_out(file, made.at.node, CallText(f"{jax}.device_put", (copied, sharding)))
-    opening, closing = text.split(stand_in)
-    return text_around(file, made.at.node, made.inner, opening, closing), imports | imported
-
-
-def _copy(file: File, typed: bool) -> tuple[str, frozenset[str]]:
-    """A function that copies a leaf with the type that pmap gave it, and what it imports."""
-    jax = jax_name(file)[0]
-    copy = f"{numpy_name(file, jax)}.copy"
-    if not typed:
-        return copy, frozenset()
-    name = _name_of(file, "numpy")
-    numpy = name or ("numpy" if "np" in file.index.module.names else "np")
-    alias = " as np" if numpy == "np" else ""
-    imports = frozenset({f"import numpy{alias}"} if name is None else ())
-    return f"lambda x: {copy}(x) if isinstance(x, {jax}.Array) else {numpy}.array(x)", imports
-
-
-def laid_out(file: File, node: ast.AST, call: CallText) -> str:
-    """The text of a call that takes the place of a node."""
-    (line, column), (last, column_after) = position(node), end(node)
+    (line, column), (last, column_after) = position(made.at.node), end(made.at.node)
     after = max(len(file.lines[last - 1].rstrip()) - column_after, 0)
-    return render(call, Style.of(file.source.text), file.margin(line), column, after)
+    call = CallText(f"{jax}.device_put", (copied, sharding))
+    opening, closing = render(call, style, file.margin(line), column, after).split(stand_in)
+    return _text_around(made, opening, closing), imports, helpers
 
 
-def own_assignment(point: Point) -> ast.Assign | None:
-    """`x = unreplicate(x)`, which would become `x = x`."""
-    statement = point.at.file.index.parents.get(point.at.node)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    target, inner = statement.targets[0], point.inner
-    is_plain = isinstance(target, (ast.Name, ast.Tuple)) and isinstance(
-        inner, (ast.Name, ast.Tuple)
-    )
-    same = is_plain and ast.unparse(target) == ast.unparse(inner)  # type: ignore[arg-type]
-    return statement if same else None
+def _without_call(point: Point) -> list[Edit]:
+    """A call that becomes its argument, as `shard(x)`; `x = shard(x)` is removed."""
+    file, inner = point.at.file, point.inner
+    statement = file.index.parents.get(point.at.node)
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        pair = statement.targets[0], inner
+        are_plain = all(isinstance(node, (ast.Name, ast.Tuple)) for node in pair)
+        if are_plain and len({ast.unparse(node) for node in pair if node is not None}) == 1:
+            return [delete(file, statement)]
+    return _text_around(point)
 
 
-def without_call(point: Point) -> list[Edit]:
-    """A call that becomes its argument, as `shard(x)`. An assignment to itself is removed."""
-    assert point.inner is not None
-    statement = own_assignment(point)
-    if statement is not None:
-        return [delete(point.at.file, statement)]
-    return text_around(point.at.file, point.at.node, point.inner)
-
-
-def first(use: Point, donated: bool, shared: bool) -> tuple[list[Edit], frozenset[str]]:
+def _read(use: Point, is_donated: bool) -> tuple[list[Edit], frozenset[str]]:
     """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later.
 
     Of an array that is shared by processes, it becomes the copy on the first device of this one.
     """
-    file, node = use.at.file, use.at.node
-    assert use.inner is not None
+    file, is_array = use.at.file, use.role is CellRole.INDEX
     jax, imports = jax_name(file)
-    copy = f"{numpy_name(file, jax)}.copy"
-    is_kept = donated and not is_read_now(file, node)
-    if shared:
+    copy = f"{_numpy_name(file, jax)}.copy"
+    is_kept = is_donated and not _is_read_now(file, use.at.node)
+    if file.many_processes:
         opening, closing = (f"{copy}(", ")") if is_kept else ("", "")
-        if use.role is CellRole.INDEX and isinstance(use.inner, _SIMPLE):
-            closing = f".addressable_data(0){closing}"
-            return text_around(file, node, use.inner, opening, closing), imports
-        local = f"lambda x: {opening}x.addressable_data(0){closing}"
-        return text_around(file, node, use.inner, f"{jax}.tree.map({local}, ", ")"), imports
+        closing = f".addressable_data(0){closing}"
+        if not (is_array and isinstance(use.inner, _SIMPLE)):
+            opening, closing = f"{jax}.tree.map(lambda x: {opening}x{closing}, ", ")"
+        return _text_around(use, opening, closing), imports
     if not is_kept:
-        return without_call(use), frozenset()
-    opening = f"{copy}(" if use.role is CellRole.INDEX else f"{jax}.tree.map({copy}, "
-    return text_around(file, node, use.inner, opening, ")"), imports
+        return _without_call(use), frozenset()
+    opening = f"{copy}(" if is_array else f"{jax}.tree.map({copy}, "
+    return _text_around(use, opening, ")"), imports
 
 
-def text_around(
-    file: File, node: ast.AST, inner: ast.expr, opening: str = "", closing: str = ""
-) -> list[Edit]:
-    """An expression in the place of one that it is a part of, with other text around it."""
+def _text_around(point: Point, opening: str = "", closing: str = "") -> list[Edit]:
+    """The tree that a place is given, in its place, with other text around it."""
+    file, node, inner = point.at.file, point.at.node, point.inner
+    assert inner is not None
     is_simple = isinstance(inner, (*_SIMPLE, ast.Tuple))  # an argument has its parentheses
     if not opening and not closing and not is_simple:
         opening, closing = "(", ")"
@@ -141,7 +131,7 @@ def text_around(
     ]
 
 
-def is_read_now(file: File, node: ast.AST) -> bool:
+def _is_read_now(file: File, node: ast.AST) -> bool:
     """Whether a value is read immediately, so that donating it later does no harm."""
     parent = file.index.parents.get(node)
     while isinstance(parent, (ast.Attribute, ast.Subscript)) and parent.value is node:
@@ -154,7 +144,7 @@ def is_read_now(file: File, node: ast.AST) -> bool:
     return isinstance(parent, ast.FormattedValue) or (is_given and file.called(parent) in _READERS)
 
 
-def numpy_name(file: File, jax: str) -> str:
+def _numpy_name(file: File, jax: str) -> str:
     """The name of `jax.numpy` in a file that calls jax `jax`."""
     return _name_of(file, "jax.numpy") or f"{jax}.numpy"
 

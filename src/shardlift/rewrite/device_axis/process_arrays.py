@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from shardlift.rewrite.device_axis.cells import CellRole, NodePlace, find
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.mesh import Meshes, axis_of
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
+from shardlift.rewrite.device_axis.site_text import Meshes, axis_of
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.names import jax_name
 from shardlift.source.file import File
@@ -57,26 +57,19 @@ def kept_apart(
 
 def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> tuple[str, str] | None:
     """Why a site keeps one array per process, and what to do about it."""
-    axes = [site.in_axis(k) for k in range(site.arguments or 0)]
-    if not _has_meshes(decision, site, meshes):
+    brought = _brought(decision, site)
+    whole = [find(site.given[k][0]) for k in site.given if k not in brought]
+    users = {call.file for call in site.calls} | {m.at.file for root in whole for m in root.made}
+    if not meshes.is_variable(site.file) or users != {site.file}:
         return _ELSEWHERE
-    if None in axes or site.out_axes != 0:
+    if site.out_axes != 0 or any(site.in_axis(k) is None for k in range(site.arguments or 0)):
         return _AXES
     if any("prefetch_to_device" in call.file.source.text for call in site.calls):
         return _ON_DEVICES  # joining the parts would move them to the host and back
     if any(layout is not AxisLayout.WHOLE for layout in decision.outputs(site)):
         return _ROWS
-    brought = (find(site.given[k][0]) for k in _brought(decision, site))
-    is_output = any(point.role is CellRole.OUTPUT for root in brought for point in root.points)
-    return _OUTPUT if is_output else None
-
-
-def _has_meshes(decision: Decision, site: GlobalSite, meshes: Meshes) -> bool:
-    """Whether the file of a site has its mesh in a variable, and all calls and copies."""
-    whole = (k for k in site.given if decision.argument(site, k) is AxisLayout.WHOLE)
-    made = [point.at.file for k in whole for point in find(site.given[k][0]).made]
-    is_variable = meshes.is_variable(site.file)
-    return is_variable and {*made, *(call.file for call in site.calls)} <= {site.file}
+    points = [point for k in brought for point in find(site.given[k][0]).points]
+    return _OUTPUT if any(point.role is CellRole.OUTPUT for point in points) else None
 
 
 def _brought(decision: Decision, site: GlobalSite) -> list[int]:
@@ -89,27 +82,18 @@ def join_parts(
 ) -> Iterator[tuple[File, Match]]:
     """The edits of the calls of a site: the parts of all processes become one array."""
     axis, written = axis_of(site)
+    brought = _brought(decision, site)
+    firsts = [number for number in brought if number - 1 not in brought]
+    lasts = [number for number in brought if number + 1 not in brought]
     for place in site.calls:
         file, call = place.file, place.node
         assert isinstance(call, ast.Call)
         jax, imports = jax_name(file)
-        sharding = meshes.sharding(file, axis, written, split=True)
-        for first, last in _runs(_brought(decision, site)):
-            opening = f"{jax}.make_array_from_process_local_data({sharding}, "
-            several = last > first
-            edits = (
-                _insert(file, position(call.args[first]), f"*{opening}(" if several else opening),
-                _insert(file, end(call.args[last]), "))" if several else ")"),
-            )
+        sharding, _ = meshes.sharding(file, axis, written, split=True)
+        opening = f"{jax}.make_array_from_process_local_data({sharding}, "
+        for first, last in zip(firsts, lasts, strict=True):  # arguments that follow each other
+            texts = (f"*{opening}(", "))") if last > first else (opening, ")")
+            at = position(call.args[first]), end(call.args[last])
+            spans = [file.stretch(*where, *where) for where in at]
+            edits = tuple(map(Edit, spans, texts))
             yield file, Match(call.args[first], "", edits, imports, kind=Kind.DEVICE_AXIS)
-
-
-def _runs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Numbers that follow each other, as pairs of the first and the last."""
-    firsts = [number for number in numbers if number - 1 not in numbers]
-    lasts = [number for number in numbers if number + 1 not in numbers]
-    return list(zip(firsts, lasts, strict=True))
-
-
-def _insert(file: File, at: tuple[int, int], text: str) -> Edit:
-    return Edit(file.stretch(*at, *at), text)

@@ -5,46 +5,43 @@ The edits follow from the layouts: of sites, and of places that make or read arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shardlift.capture import schema
-from shardlift.rewrite import sites as shard_map_sites
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.changes import ChangeId, Decisions
 
 # The functions of the visitor register themselves when their modules are imported.
-from shardlift.rewrite.device_axis import (  # noqa: F401
-    array_text,
-    mesh,
-    process_arrays,
-    shard_map_text,
-    visit_calls,
-    visit_nodes,
-)
-from shardlift.rewrite.device_axis.cells import Cell, CellRole, NodePlace, Point
+from shardlift.rewrite.device_axis import visit_calls, visit_nodes  # noqa: F401
+from shardlift.rewrite.device_axis.array_text import rewrite_places
+from shardlift.rewrite.device_axis.cells import NodePlace
 from shardlift.rewrite.device_axis.connections import connect
-from shardlift.rewrite.device_axis.dead_code import drop_dead_code
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.mesh import Meshes
 from shardlift.rewrite.device_axis.outside_access import expose
+from shardlift.rewrite.device_axis.process_arrays import join_parts, kept_apart
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.solve import (
-    AxisLayout,
-    Decision,
-    KeptAxis,
-    decide,
-    findings,
+from shardlift.rewrite.device_axis.site_text import (
+    HELPERS,
+    Meshes,
+    shard_map_form,
+    whole_batch_form,
 )
+from shardlift.rewrite.device_axis.solve import AxisLayout, KeptAxis, decide, findings
 from shardlift.rewrite.device_axis.visitor import Visitor
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.passes import Rendering
-from shardlift.rewrite.whole_batch import JitPlan, choose, rewrite
+from shardlift.rewrite.sites import edits_of, has_comments
+from shardlift.rewrite.whole_batch import JitPlan, choose
 from shardlift.source.file import File
-from shardlift.source.model import Kind, Match
+from shardlift.source.model import Edit, Kind, Match
+from shardlift.source.statements import cut
 from shardlift.source.text import Source, UnreadableError
+
+_ROUNDS = 4  # of looking for dead code: a function may be used by another one that is removed
 
 
 class GlobalTarget:
@@ -70,7 +67,7 @@ class GlobalTarget:
             if file.path in planned.rewrites:
                 renderings[file.path].make(file, planned.rewrites[file.path])
         drop_dead_code(files, renderings)
-        return {path: one for path, one in renderings.items() if one.changes or one.refused}
+        return {path: new for path, new in renderings.items() if new.changes or new.refused}
 
 
 @dataclass
@@ -117,22 +114,32 @@ def plan(
         if (change := _identity(site)) in decided.left
     }
     decision = decide(program, left)
-    if apart := process_arrays.kept_apart(program, decision, Meshes(program, decision)):
+    if apart := kept_apart(program, decision, Meshes(program, decision)):
         decision = decide(program, left | apart)
     result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
     jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
     for site in program.sites.values():
         if site in jitted.steps:
-            result.add(site.file, rewrite(site, jitted.steps[site], meshes))
+            form, helpers = whole_batch_form(site, jitted.steps[site], meshes)
         elif decision.is_changed(site):
-            _rewrite_site(result, site, decision, meshes)
+            form, helpers = shard_map_form(site, decision, meshes)
+        else:
+            continue
+        file, operand, imports = site.file, site.options.operand, jax_name(site.file)[1]
+        if operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
+            imports |= partial_name(file)[1]
+        edits = edits_of(file, site.node, operand, form, Style.of(file.source.text))
+        result.add(file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE))
+        if file.many_processes:
+            for own, match in join_parts(decision, site, meshes):
+                result.add(own, match)
     for site, refusal in jitted.refusals.items():
         text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
         result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
     for key, root in decision.classes.items():
-        layout = decision.layouts[key]
-        if layout is not AxisLayout.STACKED:
-            _rewrite_class(result, root, layout, meshes)
+        if decision.layouts[key] is not AxisLayout.STACKED:
+            for file, match in rewrite_places(root, meshes):
+                result.add(file, match)
     for file, definition in meshes.definitions():
         result.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
     return result
@@ -143,83 +150,58 @@ def _identity(site: GlobalSite) -> ChangeId:
     return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
 
 
-def _rewrite_site(result: AxisPlan, site: GlobalSite, decision: Decision, meshes: Meshes) -> None:
-    """`jax.jit(jax.shard_map(...))`, with a spec per argument and output."""
-    file, style = site.file, Style.of(site.file.source.text)
-    form, helpers = shard_map_text.plain_form(site, decision, meshes)
-    edits = shard_map_sites.edits_of(file, site.node, site.options.operand, form, style)
-    imports = shard_map_text.imports_of(site)
-    result.add(file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE))
-    if file.many_processes:
-        for own, match in process_arrays.join_parts(decision, site, meshes):
-            result.add(own, match)
-
-
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
-    file = site.file
+    file, at = site.file, NodePlace(site.file, site.node)
     if file.source.cells is not None:
         yield obstacle(ObstacleKind.NOTEBOOK)
-    if shard_map_sites.has_comments(file, site.node, site.options.operand):
-        at = NodePlace(file, site.node)
+    if has_comments(file, site.node, site.options.operand):
         yield obstacle(ObstacleKind.COMMENTS, text=file.brief(site.node), at=at)
-    for name in (jax_name(file)[0], mesh.HELPER, *shard_map_text.HELPERS):
+    for name in (jax_name(file)[0], *HELPERS):
         if is_shadowed(file, site.node, name):
-            at = NodePlace(file, site.node)
             yield obstacle(ObstacleKind.NAME_TAKEN, name=name, at=at)
 
 
-def _rewrite_class(result: AxisPlan, root: Cell, layout: AxisLayout, meshes: Meshes) -> None:
-    """The places that make and use the values of a class, each once."""
-    points = {(point.at.node, point.role): point for point in reversed(root.points)}
-    for point in reversed(points.values()):
-        change = _rewrite(root, point, layout, meshes)
-        if change is not None:
-            result.add(point.at.file, change)
+def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> None:
+    """Remove functions that the old texts used, and that the new ones name nowhere."""
+    before = _mentions(files)
+    for _ in range(_ROUNDS):
+        new = [File(renderings[file.path].source, file.project) for file in files]
+        unused = before - _mentions(new)
+        found = False
+        for old, file in zip(files, new, strict=True):
+            if file.source.text != old.source.text and not file.path.endswith("__init__.py"):
+                dead = list(_dead(file, unused))
+                renderings[file.path].make(file, dead)
+                found = found or bool(dead)
+        if not found:
+            return
 
 
-def _rewrite(root: Cell, point: Point, layout: AxisLayout, meshes: Meshes) -> Match | None:
-    node, role = point.at.node, point.role
-    imports = frozenset[str]()
-    if role is CellRole.REPLICATE and layout is AxisLayout.WHOLE:
-        return _replicated(root, point, meshes)
-    if role is CellRole.SHARD:
-        edits = array_text.without_call(point)
-    elif role in (CellRole.FIRST, CellRole.INDEX):
-        edits, imports = array_text.first(point, _is_donated(root), point.at.file.many_processes)
-    else:
-        return None
-    return Match(node, "", tuple(edits), imports, kind=Kind.DEVICE_AXIS)
+def _mentions(files: Sequence[File]) -> set[str]:
+    """Every name that is read, attribute, import and string of some files."""
+    mentions: set[str] = set()
+    for index in (file.index for file in files):
+        mentions |= {node.id for node in index.nodes(ast.Name)}
+        mentions |= {node.attr for node in index.nodes(ast.Attribute)}
+        mentions |= {node.name for node in index.nodes(ast.alias)}
+        mentions |= {str(node.value) for node in index.nodes(ast.Constant)}
+    return mentions
 
 
-def _replicated(root: Cell, point: Point, meshes: Meshes) -> Match:
-    """A copy of a tree on every device."""
-    file, node, typed = point.at.file, point.at.node, _types_numbers(root, point)
-    axis = _axis_name(root) or meshes.default_axis
-    written = Style.of(file.source.text).string(axis)
-    sharding = meshes.sharding(file, axis, written, split=False)
-    edits, imports = array_text.placed(point, sharding, typed)
-    helpers = mesh.needs_helper(meshes.text(file, axis, written))
-    return Match(node, "", tuple(edits), imports, helpers, kind=Kind.DEVICE_AXIS)
+def _dead(file: File, unused: set[str]) -> Iterator[Match]:
+    for node in file.index.root.body:
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name in unused:
+            yield Match(node, "", (_cut_function(file, node),), kind=Kind.DEVICE_AXIS)
 
 
-def _types_numbers(root: Cell, point: Point) -> bool:
-    """Whether Python numbers get a type; of trees without scalars, there is nothing to do."""
-    given = [(use.site, use.position) for use in root.uses if use.role is CellRole.ARGUMENT]
-    return point.types_numbers and any(
-        site is None or site.may_take_scalars(k) for site, k in given
-    )
-
-
-def _is_donated(root: Cell) -> bool:
-    """Whether a value that is read may be donated while the program still uses it."""
-    return any(
-        use.site is not None and use.role is CellRole.ARGUMENT and use.position in use.site.donated
-        for use in root.uses
-    )
-
-
-def _axis_name(root: Cell) -> str | None:
-    """The axis name of a site that takes these values."""
-    sites = (use.site for use in root.uses if use.site is not None)
-    named = (site.axis_name for site in sites if "axis_name" in site.options.keywords)
-    return next(named, None)
+def _cut_function(file: File, node: ast.FunctionDef) -> Edit:
+    """Delete a function, the comment right above it and the blank lines below it."""
+    first, last = node.lineno, (node.end_lineno or node.lineno) + 1
+    while first > 1 and file.lines[first - 2].startswith("#"):
+        first -= 1
+    while last < len(file.lines) and not file.lines[last - 1].strip():
+        last += 1
+    is_last = last >= len(file.lines) and not file.lines[-1].strip()
+    while is_last and first > 2 and not file.lines[first - 2].strip():
+        first -= 1
+    return cut(file, (first, 0), last)

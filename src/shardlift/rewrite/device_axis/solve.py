@@ -14,7 +14,6 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from shardlift.capture import schema
-from shardlift.rewrite.device_axis.array_text import in_the_way
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
@@ -27,6 +26,11 @@ from shardlift.rewrite.device_axis.reasons import (
     ObstacleKind,
     obstacle,
 )
+from shardlift.rewrite.names import is_shadowed, jax_name
+from shardlift.source.text import has_comment
+
+_READS = (CellRole.FIRST, CellRole.INDEX)
+_REWRITTEN = (CellRole.REPLICATE, CellRole.SHARD, *_READS)
 
 
 class AxisLayout(StrEnum):
@@ -246,8 +250,11 @@ def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Obstacle 
         if point.site is not None and (why := decision.obstacle(point.site)) is not None:
             return obstacle(ObstacleKind.SITE_STAYS, name=point.site.name, why=why)
     for point in root.points:
-        if (why := in_the_way(point)) is not None:
-            return why
+        file, node = point.at.file, point.at.node
+        if point.role in _REWRITTEN and has_comment(f"({file.text(node)})"):
+            return obstacle(ObstacleKind.COMMENTS, text=file.brief(node), at=point.at)
+        if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
+            return obstacle(ObstacleKind.NAME_TAKEN, name=jax_name(file)[0], at=point.at)
     return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN)
 
 

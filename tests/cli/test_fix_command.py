@@ -66,7 +66,6 @@ def test_what_is_written_runs(project: Path) -> None:
         "import jax\nstep = jax.pmap(f)\n",
         "import jax\ntrain(transform=jax.pmap)\n",
         "import equinox as eqx\nstep = eqx.filter_pmap(f)\n",
-        "import jax\nstep = jax.pmap(f, in_axes=-1)\n",
         "import jax\nok = transform is jax.pmap\n",
     ],
 )
@@ -156,3 +155,12 @@ def test_what_runs_with_an_old_jax_alone_still_does(project: Path) -> None:
     assert "Does not run yet on JAX 0.12" in result.stderr
     assert "+y = jax.tree_util.tree_map(optim.Adam, 1)" in result.stdout
     assert "needs JAX" not in result.stderr
+
+
+def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
+    text = "import jax\nn = jax.process_count()\nlow = jax.pmap(abs).lower(1)\ny = jax.host_id()\n"
+    (project / "train.py").write_text(text)
+    result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
+    said = "Broken, and left to you: 1 place.\n- {}: SL603 a lowered pmap takes"
+    assert said.format("train.py:3:7") in result.stdout
+    assert said.format("`train.py:3:7`") in (project / "pr.md").read_text()

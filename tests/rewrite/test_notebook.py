@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.notebook import add_import, edit_cells, insert_cell
 from shardlift.source.model import Edit, Span
 
@@ -107,6 +109,15 @@ def test_an_import_joins_those_of_its_package(source: list[str], after: str) -> 
     assert new is not None
     assert "".join(json.loads(new)["cells"][0]["source"]) == after
     assert json.loads(new)["cells"][1:] == cells[1:]
+
+
+@pytest.mark.parametrize(("other", "drops"), [("print(nn)", True), ("f(optim)", False)])
+def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) -> None:
+    cells = [{**CELLS[1], "source": ["from flax import linen as nn, optim"]}]
+    document = json.dumps({**DOCUMENT, "cells": [*cells, {**CELLS[1], "source": other}]})
+    done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
+    assert len(done.changed) == drops
+    assert all(file.after == document.replace(", optim", "") for file in done.changed)
 
 
 @pytest.mark.parametrize(

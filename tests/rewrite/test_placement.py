@@ -38,6 +38,31 @@ def test_left_alone(text: str, goal: Goal) -> None:
     assert not results(rewrite, text, goal)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "import jax\nfrom flax import jax_utils\n"
+            "s = jax.device_put_replicated(s, jax.local_devices())\nprint(jax, jax_utils)\n",
+            "import jax\nfrom flax import jax_utils\n"
+            "s = jax_utils.replicate(s)\nprint(jax, jax_utils)\n",
+        ),
+        (
+            "import flax\nimport jax\ns = jax.device_put_replicated((s, t), jax.devices())\n",
+            "import flax\nimport jax\ns = flax.jax_utils.replicate((s, t), jax.devices())\n",
+        ),
+        (
+            "from flax import linen as nn\nfrom jax import device_put_replicated as put\n"
+            "s = put(s, d)\nprint(nn)\n",
+            "from flax import jax_utils, linen as nn\ns = jax_utils.replicate(s, d)\nprint(nn)\n",
+        ),
+    ],
+)
+def test_a_file_that_imports_flax_replicates_by_it(before: str, after: str) -> None:
+    assert migrated(before, Goal.FIX, Settings()) == after
+    assert "jax_utils.replicate" not in migrated(before)  # with an old flax
+
+
 PLAIN = [
     (
         "import jax\ny = jax.device_put_sharded(xs, jax.local_devices())\n",

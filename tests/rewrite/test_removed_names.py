@@ -80,7 +80,7 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nx = jax.devices()\n",
         ),
         (
-            "import jax\n\nif colab:\n    from jax.tools import colab_tpu\n\n"
+            "import jax\n\n# On Colab:\nif colab:\n    from jax.tools import colab_tpu\n\n"
             "    colab_tpu.setup_tpu('tpu_driver')\nx = 1\n",
             "import jax\nx = 1\n",
         ),

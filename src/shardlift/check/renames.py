@@ -290,10 +290,10 @@ def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     swapped = _other_module(file, node, row)
     if swapped:
         return swapped, frozenset()
-    own = _known_as(file, node, row.successor)
+    own = known_as(file, node, row.successor)
     if own is not None:
         return (file.replace(node, own),), frozenset()
-    known = _known_as(file, node, new_base)
+    known = known_as(file, node, new_base)
     if known is not None:
         name = row.successor.removeprefix(new_base)
         return (file.replace(node, f"{known}{name}"),), frozenset()
@@ -316,7 +316,7 @@ def _fits(file: File, use: ast.AST, row: Removed) -> bool:
     return can_call(row, positional, [keyword.arg or "**" for keyword in call.keywords])
 
 
-def _known_as(file: File, node: ast.AST, path: str) -> str | None:
+def known_as(file: File, node: ast.AST, path: str) -> str | None:
     """What a file calls a module, or a name of one, at the place of a node: `jnp`."""
     for alias in file.index.only_imports:
         is_it = alias.name != "jax" and file.resolver.bound(alias) == (External(path),)

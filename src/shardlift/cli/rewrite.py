@@ -13,8 +13,10 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.cli import git, transaction
-from shardlift.cli.config import open_project
+from shardlift.check.engine import RuleSelection
+from shardlift.check.rules import all_rules
+from shardlift.cli import check_pool, git, transaction
+from shardlift.cli.config import ProjectFiles, open_project
 from shardlift.cli.console import phases
 from shardlift.cli.files import read_capture
 from shardlift.cli.formats import migration as formats
@@ -30,6 +32,7 @@ from shardlift.report.numbers import count
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
+from shardlift.source.model import Finding, Level, Rewriter
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -132,6 +135,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         settings = replace(settings, oldest=(0,))
         project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
         migration = project.render()
+    left = _left_broken(opened, migration) if goal is Goal.FIX else ()
     verified = None
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
@@ -147,7 +151,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _write(migration, contents, root, asked.allow_dirty)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     status = _status(migration, diff)
-    request = PullRequest(migration, raised, verified, options.verify or "", goal, settings.target)
+    command = options.verify or ""
+    request = PullRequest(migration, raised, verified, command, goal, settings.target, left)
     if asked.pr is not None:
         _describe(request, asked.pr)
     if asked.style == "json":
@@ -159,17 +164,32 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         for line in formats.readiness(migration, settings.target):
             _say(line, diff)
         _summary(migration, diff, asked.verbose)
-        for line in pull_request.facts(request):
+        for line in (*formats.by_hand(left), *pull_request.facts(request)):
             _say(line, diff)
         needs = sentences(raised, migration.needed_jax)
         for line in (*stale_lines(migration), *needs):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
-        results = formats.results(verified, options.verify or "", asked.verbose) if verified else ()
+        results = formats.results(verified, command, asked.verbose) if verified else ()
         for line in results:
             _say(line, False)
     sys.exit(status)
+
+
+def _left_broken(opened: ProjectFiles, migration: Migration) -> tuple[Finding, ...]:
+    """What is broken and is neither repaired nor listed as refused."""
+    config = opened.config
+    options = RuleSelection(config.select or ("SL",), config.ignore, config.per_file_ignores)
+    listed = {(file.path, one.span.line) for file in migration.files for one in file.refused}
+    return tuple(
+        finding
+        for report in check_pool.run(opened.files, options, opened.settings)
+        for finding in report.findings
+        if all_rules()[finding.code].level is Level.BROKEN
+        and finding.rewriter is not Rewriter.FIX
+        and (finding.path, finding.span.line) not in listed
+    )
 
 
 def _verify(

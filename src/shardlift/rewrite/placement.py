@@ -2,8 +2,9 @@
 
 `jax.device_put_sharded` and `device_put_replicated` are gone since JAX 0.10. Each becomes a helper
 of the package, or a function of shardlift, and so do flax's `replicate`, `prefetch_to_device` and
-`unreplicate` if they raise or gather with the flax that the project allows. What works, and what
-is stacked or reshaped by hand, is left alone.
+`unreplicate` if they raise or gather with the flax that the project allows. A file that imports
+flax has its `replicate` instead of a helper. What works, and what is stacked or reshaped by hand,
+is left alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from shardlift.check.renames import known_as
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_free
 from shardlift.source.file import File
@@ -19,16 +21,18 @@ from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
 from shardlift.source.imports import drop_names, move_names
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.scopes import bound_name
+from shardlift.source.scopes import bound_name, end
 from shardlift.source.values import External
 
 # What newer flax lets its functions name; the helpers have one name for it.
 _ONLY_IN_FLAX = "axis_name"
 UNREPLICATE = "flax.jax_utils.unreplicate"
+_REPLICATED = "jax.device_put_replicated"
+_FLAX_UTILS = "flax.jax_utils"
 # Library name -> the name of the helper, and of shardlift's function.
 SUBSTITUTES = {
     "jax.device_put_sharded": "device_put_sharded",
-    "jax.device_put_replicated": "device_put_replicated",
+    _REPLICATED: "device_put_replicated",
     "flax.jax_utils.replicate": "replicate",
     "flax.jax_utils.prefetch_to_device": "prefetch_to_device",
     UNREPLICATE: "unreplicate",
@@ -89,6 +93,8 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
         return Match(
             node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT
         )
+    if (by_flax := _replicate_of_flax(file, node, path)) is not None:
+        return by_flax
     if not is_free(file, node, name, path):
         return _match(node, f"{path}: the file has a `{name}` of its own", name=path)
     helpers = frozenset({HelperRequest(name)})
@@ -109,10 +115,18 @@ def _imported(
     edits: list[Edit] = []
     helpers: set[HelperRequest] = set()
     calls: list[ast.AST] = []
+    imports: set[str] = set()
     for alias, path in names.items():
         uses = _uses(file, bound_name(alias), path)
         name = SUBSTITUTES[path]
-        if not all(is_free(file, use, name, path) for use in uses):
+        by_flax = [_replicate_of_flax(file, use, path) for use in uses]
+        replaced = [match for match in by_flax if match is not None]
+        if uses and len(replaced) == len(uses):
+            gone.append(alias)
+            calls += uses
+            edits += [edit for match in replaced for edit in match.edits]
+            imports |= {line for match in replaced for line in match.imports}
+        elif not all(is_free(file, use, name, path) for use in uses):
             yield _match(alias, f"{path}: the file has a `{name}` of its own", name=path)
         elif all(_fits(file, use, goal) for use in uses):
             gone.append(alias)
@@ -121,7 +135,44 @@ def _imported(
             edits += [file.replace(use, name) for use in uses if use.id != name]
     if gone:
         new = (*drop_names(file, statement, gone), *edits)
-        yield _match(statement, "", new, helpers=frozenset(helpers), sites=tuple(calls))
+        yield Match(
+            statement,
+            "",
+            new,
+            frozenset(imports),
+            helpers=frozenset(helpers),
+            kind=Kind.PLACEMENT,
+            sites=tuple(calls),
+        )
+
+
+def _replicate_of_flax(file: File, name: ast.expr, path: str) -> Match | None:
+    """`jax_utils.replicate(x, devices)` for a call of `device_put_replicated`, if flax is there."""
+    call = file.index.parents.get(name)
+    if path != _REPLICATED or not isinstance(call, ast.Call) or call.func is not name:
+        return None
+    if len(call.args) != 2 or call.keywords or not _imports_flax(file):
+        return None
+    if fitness(f"{_FLAX_UTILS}.replicate", file.project.settings) is not Fitness.WORKS:
+        return None
+    utils, imports = known_as(file, call, _FLAX_UTILS), frozenset[str]()
+    if utils is None and (flax := known_as(file, call, "flax")) is not None:
+        utils = f"{flax}.jax_utils"
+    elif utils is None and is_free(file, call, "jax_utils", _FLAX_UTILS):
+        utils, imports = "jax_utils", frozenset({"from flax import jax_utils"})
+    if utils is None:
+        return None
+    edits = [file.replace(name, f"{utils}.replicate")]
+    tree, devices = call.args
+    if isinstance(devices, ast.Call) and file.text(devices).endswith("local_devices()"):
+        edits.append(Edit(file.stretch(*end(tree), *end(devices)), ""))
+    return _match(name, "", tuple(edits), imports)
+
+
+def _imports_flax(file: File) -> bool:
+    modules = [statement.module or "" for statement in file.index.nodes(ast.ImportFrom)]
+    modules += [a.name for statement in file.index.nodes(ast.Import) for a in statement.names]
+    return any(module.partition(".")[0] == "flax" for module in modules)
 
 
 def _uses(file: File, name: str, path: str) -> list[ast.Name]:

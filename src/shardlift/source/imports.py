@@ -77,8 +77,10 @@ def uses_of(file: File, alias: ast.alias) -> list[ast.Name]:
 def is_unused(file: File, alias: ast.alias) -> bool:
     """Whether nothing, in this file or another one, uses a name that is imported here."""
     name = bound_name(alias)
-    if name == "*" or file.path.endswith("__init__.py") or file.source.cells is not None:
-        return False  # packages import names for others to use, cells for other cells
+    if name == "*" or file.path.endswith("__init__.py"):
+        return False  # packages import names for others to use
+    if file.source.cells is not None and file.source.cells.broken:
+        return False  # who knows what the cells use that are not Python
     word = re.compile(rf"\b{re.escape(name)}\b")
     strings = (n.value for n in file.index.nodes(ast.Constant) if isinstance(n.value, str))
     if name in file.index.names:

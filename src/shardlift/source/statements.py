@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Sequence
 
 from shardlift.source.file import File
@@ -34,10 +35,11 @@ def branch_around(file: File, statement: ast.stmt) -> ast.If | None:
 
 
 def delete_with_gap(file: File, statement: ast.stmt) -> Edit:
-    """Delete the lines of a statement, and the blank lines above it."""
+    """Delete the lines of a statement, the blank lines above it, and its comment on Colab."""
     cells, first = file.source.cells, statement.lineno
     while first > 1 and (cells is None or first not in cells.first_lines):
-        if line_bytes(file, first - 1).strip():
+        above = line_bytes(file, first - 1).strip().lower()
+        if above and not (above.startswith(b"#") and re.search(rb"colab|tpu", above)):
             break
         first -= 1
     return cut(file, (first, 0), (statement.end_lineno or 0) + 1)

@@ -15,7 +15,7 @@ from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
-from shardlift.source.model import Version
+from shardlift.source.model import Finding, Version
 
 if TYPE_CHECKING:
     from shardlift.cli.formats.pull_request import PullRequest
@@ -94,6 +94,23 @@ def by_reason(
         where = code(place(path, first.span))
         lines.append(f"{where}: {said}{text(reason)}{also if others else ''}")
     return lines
+
+
+def by_hand(
+    findings: Sequence[Finding],
+    code: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+) -> list[str]:
+    """What is broken and left to the reader, a line per rule and message."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.code, finding.message), []).append(finding)
+    lines = [f"Broken, and left to you: {count(len(findings), 'place')}."] if findings else []
+    for (rule, message), (first, *others) in groups.items():
+        also = f" (and {count(len(others), 'other place')})" if others else ""
+        where = code(place(first.path, first.span))
+        lines.append(f"- {where}: {rule} {text(message)}{also}")
+    return lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], "- ..."]
 
 
 def numbers(lines: Sequence[int]) -> str:

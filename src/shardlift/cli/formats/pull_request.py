@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardlift.cli.formats.migration import WAYS_ON, by_reason, processes, readiness
+from shardlift.cli.formats.migration import WAYS_ON, by_hand, by_reason, processes, readiness
 from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import Raised
 from shardlift.report.markdown import code, text
 from shardlift.report.numbers import count
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
-from shardlift.source.model import Kind, Version
+from shardlift.source.model import Finding, Kind, Version
 from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class PullRequest:
     command: str = ""  # what --verify ran
     goal: Goal = Goal.SHARD_MAP
     target: Version = NEWEST
+    left_broken: tuple[Finding, ...] = ()  # what `check` calls broken, for somebody to rewrite
 
     @property
     def tool(self) -> str:
@@ -93,7 +94,10 @@ def markdown(request: PullRequest) -> str:
         "Does it run?": readiness(request.migration, request.target, code),
         "What changes": _changes(request),
         "What it needs": _needs(request),
-        "What stays as it is": _refused(request.migration),
+        "What stays as it is": [
+            *by_hand(request.left_broken, code, text),
+            *_refused(request.migration),
+        ],
         "What was verified": _verified(request),
         "What to do next": _next(request),
     }

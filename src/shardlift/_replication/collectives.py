@@ -29,12 +29,6 @@ from shardlift._replication.partition import Classes, Groups, coordinates, group
 Key = Callable[[tuple[int, ...], int, int], Hashable]
 
 
-def _groups(eqn: Any, scope: MapScope) -> Groups:
-    given = eqn.params.get("axis_index_groups")
-    given = None if given is None else tuple(map(tuple, given))
-    return groups_of(scope.space, collective_axes(eqn), given)
-
-
 @functools.lru_cache(maxsize=256)
 def _exchange(classes: Classes | None, groups: Groups, size: int, key: Key) -> Classes | None:
     keys: list[Hashable] = [("none", point) for point in range(size)]
@@ -47,11 +41,6 @@ def _exchange(classes: Classes | None, groups: Groups, size: int, key: Key) -> C
     return partition(keys)
 
 
-def _in_step(groups: Groups, control: Classes | None) -> bool:
-    """Do all members of each group surely run this equation equally often?"""
-    return control is None or all(len({control[m] for m in group}) == 1 for group in groups)
-
-
 def _collective(key: Key, why: str) -> Rule:
     """A collective of each operand by itself."""
 
@@ -61,8 +50,11 @@ def _collective(key: Key, why: str) -> Rule:
             return [used(operand, eqn) for operand in operands]
         if any(name not in scope.space.names for name in names):
             return opaque(eqn, scope, f"goes over {_list_names(names)}, which is not mapped here")
-        groups = _groups(eqn, scope)
-        if not _in_step(groups, scope.control):
+        given = eqn.params.get("axis_index_groups")
+        groups = groups_of(scope.space, names, given and tuple(map(tuple, given)))
+        control = scope.control
+        if control and any(len({control[member] for member in group}) > 1 for group in groups):
+            # Some members may run this equation more often than others.
             return opaque(eqn, scope, "is under a predicate that is not equal on its devices")
         results: list[Value] = []
         for operand in operands:

@@ -15,8 +15,8 @@ from shardlift._replication.interpreter import (
     Varying,
     all_of,
     both,
+    devices_apart,
     opaque,
-    same_devices,
     used,
     varying,
 )
@@ -34,7 +34,8 @@ def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -
 def called_jaxpr(eqn: Any) -> Any:
     """The jaxpr that a call runs on its operands; None if there is none."""
     for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
-        inner = _open(eqn.params.get(name))
+        inner = eqn.params.get(name)
+        inner = getattr(inner, "jaxpr", inner)
         if inner is not None and len(inner.invars) == len(eqn.invars):
             return inner
     return None
@@ -43,15 +44,13 @@ def called_jaxpr(eqn: Any) -> Any:
 def _high_level(
     walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
-    axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
-    inner = walk.once(eqn, lambda: _compat.expand(eqn, axes))
+    if id(eqn) not in walk.expanded:
+        axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
+        walk.expanded[id(eqn)] = eqn, _compat.expand(eqn, axes)
+    inner = walk.expanded[id(eqn)][1]
     if inner is None:
         return opaque(eqn, scope, "is an unknown primitive")
     return walk.run(inner, operands, scope)
-
-
-def _open(jaxpr: Any) -> Any:
-    return getattr(jaxpr, "jaxpr", jaxpr)
 
 
 # ---- loops
@@ -62,8 +61,7 @@ def _fixed_point(start: list[Value], step: Callable[[list[Value]], list[Value]])
     carry = start
     while True:
         after = [both(old, new) for old, new in zip(carry, step(carry), strict=True)]
-        pairs = zip(carry, after, strict=True)
-        if all(same_devices(old, new) for old, new in pairs):
+        if [*map(devices_apart, carry)] == [*map(devices_apart, after)]:
             return carry
         carry = after
 
@@ -126,17 +124,15 @@ def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -
     if index is None:
         return outputs
     # An output that every branch passes through does not depend on the branch taken.
+    passed = []
+    for branch in branches:
+        jaxpr = getattr(branch, "jaxpr", branch)
+        numbers = {id(var): n for n, var in enumerate(jaxpr.invars)}
+        passed.append([numbers.get(id(var)) for var in jaxpr.outvars])
     return [
-        value if _same_input(branches, k) else both(value, index) for k, value in enumerate(outputs)
+        value if len({*inputs}) == 1 and inputs[0] is not None else both(value, index)
+        for value, inputs in zip(outputs, zip(*passed, strict=True), strict=True)
     ]
-
-
-def _same_input(branches: Sequence[Any], k: int) -> bool:
-    places = set()
-    for branch in map(_open, branches):
-        numbers = {id(var): n for n, var in enumerate(branch.invars)}
-        places.add(numbers.get(id(branch.outvars[k])))
-    return len(places) == 1 and None not in places
 
 
 # ---- others
@@ -154,27 +150,23 @@ def _linear_solve(
     return outputs[: len(eqn.outvars)]
 
 
-def _with_function(
-    _: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
-) -> Sequence[Value]:
-    if not _made_of(eqn.params, PLAIN):
-        return opaque(eqn, scope, "is given a function that does more than compute")
-    return [used(all_of(operands), eqn)] * len(eqn.outvars)
+def _if_made_of(names: frozenset[str], why: str) -> Rule:
+    """A plain function of its operands, if the jaxprs that it holds have only these primitives."""
+
+    def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
+        for jaxpr in _compat.inner_jaxprs(eqn.params):
+            for inner in _compat.equations(jaxpr):
+                if inner.primitive.name not in names or not is_jax_primitive(inner.primitive):
+                    return opaque(eqn, scope, why)
+        return [used(all_of(operands), eqn)] * len(eqn.outvars)
+
+    return rule
 
 
-def _kernel(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
-    if not _made_of(eqn.params, PLAIN | IN_KERNEL | WITH_FUNCTION):
-        return opaque(eqn, scope, "is a kernel that does more than compute on its own device")
-    return [used(all_of(operands), eqn)] * len(eqn.outvars)
-
-
-def _made_of(params: Any, names: frozenset[str]) -> bool:
-    """Do the jaxprs among ``params`` have only these primitives?"""
-    return all(
-        eqn.primitive.name in names and is_jax_primitive(eqn.primitive)
-        for jaxpr in _compat.inner_jaxprs(params)
-        for eqn in _compat.equations(jaxpr)
-    )
+_with_function = _if_made_of(PLAIN, "is given a function that does more than compute")
+_kernel = _if_made_of(
+    PLAIN | IN_KERNEL | WITH_FUNCTION, "is a kernel that does more than compute on its own device"
+)
 
 
 def _nested_map(

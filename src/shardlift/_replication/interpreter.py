@@ -73,11 +73,9 @@ def both(first: Value, second: Value) -> Value:
     return Varying(classes, first.cause, torn)
 
 
-def same_devices(first: Value, second: Value) -> bool:
-    """Do two values differ between the same devices, for whatever reasons?"""
-    if first is None or second is None:
-        return first is second
-    return (first.classes, first.torn) == (second.classes, second.torn)
+def devices_apart(value: Value) -> Any:
+    """Between which devices a value differs, for whatever reason."""
+    return value and (value.classes, value.torn)
 
 
 def all_of(values: Iterable[Value]) -> Value:
@@ -122,25 +120,18 @@ class Interpreter:
         self._pure = frozenset(pure)
         self._kinds: dict[Any, Rule | None] = {}
         self._seen: dict[Any, tuple[Any, list[Value]]] = {}
-        self._cache: dict[int, tuple[Any, Any]] = {}
+        self.expanded: dict[int, tuple[Any, Any]] = {}  # equations of high-level primitives
 
     def run(self, jaxpr: Any, inputs: Sequence[Value], scope: MapScope) -> list[Value]:
         """The outputs' values, with causes in terms of the inputs' own causes."""
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        given = [value and (value.classes, value.torn) for value in inputs]
-        key = (id(jaxpr), tuple(given), scope)
+        key = (id(jaxpr), *map(devices_apart, inputs), scope)
         seen = self._seen.get(key)
         if seen is None:
             local = [value and value._replace(cause=Cause(k)) for k, value in enumerate(inputs)]
             # The jaxpr is kept alive: its id must not be reused.
             seen = self._seen[key] = (jaxpr, self._walk(jaxpr, local, scope))
         return [rebase(value, inputs) for value in seen[1]]
-
-    def once(self, eqn: Any, make: Callable[[], Any]) -> Any:
-        """The result of ``make`` for this equation, called once."""
-        if id(eqn) not in self._cache:
-            self._cache[id(eqn)] = (eqn, make())
-        return self._cache[id(eqn)][1]
 
     def _walk(self, jaxpr: Any, inputs: Sequence[Value], scope: MapScope) -> list[Value]:
         known: dict[int, Varying] = {

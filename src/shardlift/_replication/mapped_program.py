@@ -11,13 +11,13 @@ from jax.sharding import AbstractMesh, AxisType
 
 from shardlift import _compat
 from shardlift._replication.control_flow import CALLS, called_jaxpr
+from shardlift._replication.partition import Space
 from shardlift._replication.primitives import is_jax_primitive
 from shardlift.mapping.axes import Call, argument_names
 from shardlift.mapping.labels import label_of
 from shardlift.mapping.meshes import given_local_devices, in_context_mesh
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
 from shardlift.mapping.plan import map_block
-from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.site import MappedFunction
 
 
@@ -52,6 +52,7 @@ class Map(NamedTuple):
     """A map over devices, and the origins of its operands."""
 
     eqn: Any
+    space: Space
     operands: list[Origin]
 
 
@@ -62,11 +63,20 @@ def trace_site(
     site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> MappedProgram:
     """Trace a pmap for these arguments. Uses no devices: there may be fewer than rows."""
-    call = site.take_apart(args, kwargs)
-    rows = call.size * _processes(site.options)
-    leaves = [
-        _abstract(leaf, axis, rows) for leaf, axis in zip(call.leaves, call.axes, strict=True)
-    ]
+    call, options = site.take_apart(args, kwargs), site.options
+    processes = 1  # that bring rows; each brings the rows of its own call
+    if options.view == "local":
+        processes = jax.process_count(options.backend)
+        if options.devices is not None:
+            processes = len(options.devices) // len(given_local_devices(options))
+    rows = call.size * processes
+    leaves = []
+    for leaf, axis in zip(call.leaves, call.axes, strict=True):
+        aval = jax.typeof(leaf)
+        shape = list(aval.shape)
+        if axis is not None:
+            shape[axis] = rows
+        leaves.append(jax.ShapeDtypeStruct(shape, aval.dtype, weak_type=aval.weak_type))
     inner: InnerAxes = ()
     while True:
         try:
@@ -74,20 +84,15 @@ def trace_site(
         except NeedsInner as need:
             inner = (*inner, need.axis)
         else:
-            names = list(site.names(call))
-            return MappedProgram(site.name, jaxpr, names, output, site.options.static)
+            return MappedProgram(site.name, jaxpr, list(site.names(call)), output, options.static)
 
 
 def _trace_block(
     site: MappedFunction, call: Call, leaves: list[Any], rows: int, inner: InnerAxes
 ) -> tuple[Any, Any]:
-    label = label_of(site.options.axis_name)
-    axes = ((label, rows), *inner)
-    mesh: Any = AbstractMesh(
-        tuple(size for _, size in axes),
-        tuple(name for name, _ in axes),
-        axis_types=(AxisType.Auto,) * len(axes),
-    )
+    axes = ((label_of(site.options.axis_name), rows), *inner)
+    names, sizes = zip(*axes, strict=True)
+    mesh: Any = AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(axes))
 
     def program(leaves: list[Any]) -> Any:
         args, kwargs = call.tree.unflatten(leaves)
@@ -97,23 +102,6 @@ def _trace_block(
     # A mesh that the caller has set with jax.set_mesh must not be used for tracing.
     with jax.sharding.use_abstract_mesh(mesh) if in_context_mesh() else contextlib.nullcontext():
         return jax.make_jaxpr(program, return_shape=True)(leaves)
-
-
-def _processes(options: PmapOptions) -> int:
-    """The number of processes that bring rows; each brings the rows of its own call."""
-    if options.view == "global":
-        return 1
-    if options.devices is None:
-        return jax.process_count(options.backend)
-    return len(options.devices) // len(given_local_devices(options))
-
-
-def _abstract(leaf: Any, axis: int | None, rows: int) -> jax.ShapeDtypeStruct:
-    aval = jax.typeof(leaf)
-    shape = list(aval.shape)
-    if axis is not None:
-        shape[axis] = rows
-    return jax.ShapeDtypeStruct(shape, aval.dtype, weak_type=aval.weak_type)
 
 
 def trace_function(
@@ -186,8 +174,9 @@ def _origins(jaxpr: Any, inputs: Sequence[Origin], maps: list[Map]) -> list[Orig
 
 def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Origin]:
     name = eqn.primitive.name if is_jax_primitive(eqn.primitive) else ""
-    if name == "shard_map" and _compat.map_axes(eqn):
-        maps.append(Map(eqn, operands))
+    axes = _compat.map_axes(eqn) if name == "shard_map" else None
+    if axes:
+        maps.append(Map(eqn, Space(tuple(axes), tuple(axes.values())), operands))
         return [MapOutput(len(maps) - 1, k) for k in range(len(eqn.outvars))]
     inner = called_jaxpr(eqn) if name in CALLS else None
     if inner is not None and len(inner.outvars) == len(eqn.outvars):

@@ -56,25 +56,19 @@ class NotProven:
         return False
 
     def __str__(self) -> str:
-        parts = [part for part in (self._origin(), self._control(), self._rest()) if part]
-        return "not proven: " + ", ".join(parts)
-
-    def _origin(self) -> str:
         if self.argument is not None:
             first = f", first used by {self.equation}" if self.equation else ""
-            return f"comes from argument {self.argument}{first}"
-        return f"{self.equation} {self.why}" if self.equation else self.why
-
-    def _control(self) -> str:
-        return f"by way of the predicate of {self.control}" if self.control else ""
-
-    def _rest(self) -> str:
+            parts = [f"comes from argument {self.argument}{first}"]
+        else:
+            parts = [f"{self.equation} {self.why}" if self.equation else self.why]
+        if self.control:
+            parts.append(f"by way of the predicate of {self.control}")
         if self.along:
-            return f"equal along {', '.join(map(repr, self.along))} only"
-        if any(len(group) > 1 for group in self.groups) and len(self.groups) <= 8:
+            parts.append(f"equal along {', '.join(map(repr, self.along))} only")
+        elif any(len(group) > 1 for group in self.groups) and len(self.groups) <= 8:
             shown = " ".join(f"({' '.join(map(str, group))})" for group in self.groups)
-            return f"equal within {shown}"
-        return ""
+            parts.append(f"equal within {shown}")
+        return "not proven: " + ", ".join(parts)
 
 
 @dataclasses.dataclass(frozen=True)

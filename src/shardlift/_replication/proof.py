@@ -90,14 +90,10 @@ def replication(
         raise TypeError(f"replication needs a function, got {fun!r}")
     program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
     result = prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
-    return _withdraw(result, find_difference(program.jaxpr))
-
-
-def _withdraw(result: Replication, why: str) -> Replication:
-    """The result without what was proven, if there is a reason."""
-    if not why:
+    difference = find_difference(program.jaxpr)
+    if not difference:
         return result
-    doubt = NotProven(None, None, why, None, (), ())
+    doubt = NotProven(None, None, difference, None, (), ())
     outputs = {path: doubt if outcome else outcome for path, outcome in result.outputs.items()}
     proven = jax.tree.map(lambda _: False, result.proven)
     return dataclasses.replace(result, outputs=outputs, proven=proven)
@@ -188,29 +184,26 @@ def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -
             _input_value(mapped, origin, spec, equal, torn)
             for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
         ]
-        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, MapScope(_space(mapped))))
+        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, MapScope(mapped.space)))
     outcomes = [_outcome(program, origin, maps, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
     proven = tree.unflatten([bool(outcome) for outcome in outcomes])
-    axes: dict[Hashable, int] = {}
-    for mapped in maps:
-        axes |= _compat.map_axes(mapped.eqn) or {}
+    axes = {
+        name: size
+        for mapped in maps
+        for name, size in zip(mapped.space.names, mapped.space.sizes, strict=True)
+    }
     return Replication(program.name, axes, dict(zip(paths, outcomes, strict=True)), proven)
-
-
-def _space(mapped: Map) -> Space:
-    axes = _compat.map_axes(mapped.eqn) or {}
-    return Space(tuple(axes), tuple(axes.values()))
 
 
 def _torn_results(maps: list[Map], values: list[list[Value]]) -> set[MapOutput]:
     """The results of maps whose copies may be different, by their ``out_specs``."""
     torn: set[MapOutput] = set()
     for number, outputs in enumerate(values):
-        space, specs = _space(maps[number]), maps[number].eqn.params["out_specs"]
+        specs = maps[number].eqn.params["out_specs"]
         for k, (value, spec) in enumerate(zip(outputs, specs, strict=True)):
-            outside = control_flow.leave_map(value, spec, Space(), space)
+            outside = control_flow.leave_map(value, spec, Space(), maps[number].space)
             if outside is not None and outside.torn:
                 torn.add(MapOutput(number, k))
     return torn
@@ -222,9 +215,8 @@ def _input_value(
     """An operand as the body of the map sees it."""
     if isinstance(origin, int) and equal[origin]:
         return None
-    space = _space(mapped)
     if isinstance(origin, int):
-        return control_flow.enter_map(None, spec, Space(), space, Cause(origin))
+        return control_flow.enter_map(None, spec, Space(), mapped.space, Cause(origin))
     results = {origin} if isinstance(origin, MapOutput) else origin.results
     if results & torn or (isinstance(origin, Computed) and origin.unknown):
         why = "comes from a map that may leave different values where its out_specs say copies"
@@ -232,7 +224,7 @@ def _input_value(
     else:
         value = None
     cause = Cause(None, None, "is computed before the map")
-    return control_flow.enter_map(value, spec, Space(), space, cause)
+    return control_flow.enter_map(value, spec, Space(), mapped.space, cause)
 
 
 def _outcome(
@@ -241,11 +233,10 @@ def _outcome(
     if not isinstance(origin, MapOutput):
         return NotProven(None, None, "is computed outside the map", None, (), ())
     value = values[origin.map][origin.number]
-    return Proven() if value is None else _reason(program, value, _space(maps[origin.map]))
-
-
-def _reason(program: MappedProgram, value: Varying, space: Space) -> NotProven:
-    cause, classes = value.cause, tuple(range(space.size)) if value.torn else value.classes
+    if value is None:
+        return Proven()
+    cause, space = value.cause, maps[origin.map].space
+    classes = tuple(range(space.size)) if value.torn else value.classes
     return NotProven(
         argument=None if cause.input is None else program.inputs[cause.input],
         equation=_equation(cause.eqn),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import sys
 from pathlib import Path
 
@@ -79,54 +78,6 @@ def test_what_a_program_is_given_and_says() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "YES\n", "no\n")
     with pytest.raises(AssertionError, match="exit status 3\n(.|\n)*YES\n(.|\n)*no"):
         children.run([sys.executable, "-c", code], text="yes", check=True)
-
-
-CONFTEST = """
-from tests import watchdog
-from tests.conftest import pytest_timeout_cancel_timer, pytest_timeout_set_timer
-
-watchdog.PATIENCE = 2
-"""
-# Tests that hang, in a pytest of its own that has this suite's watchdog.
-HANGS = """
-import subprocess, sys
-from tests import children
-
-def wait_for_the_child(child):
-    child.wait()
-
-def wait_in_c():
-    import ctypes
-    ctypes.CDLL(None).sleep(60)
-
-def test_waits():
-    with children.Child([sys.executable, {program!r}]) as child:
-        wait_for_the_child(child)
-
-def test_in_c():
-    wait_in_c()
-
-def test_goes_on():
-    pass
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive
-def test_a_test_that_hangs_shows_all_stacks(tmp_path: Path, deadlock: list[str]) -> None:
-    folder = tmp_path / "suite"
-    folder.mkdir()
-    (folder / "conftest.py").write_text(CONFTEST)
-    (folder / "test_hangs.py").write_text(HANGS.format(program=deadlock[1]))
-    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 5\n")
-    command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", str(folder)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
-    done = children.run(command, env=env)
-    said = done.stdout + done.stderr
-    assert "test_waits: not done in 5.0 s" in said
-    for name in ("in wait_for_the_child", "in hold", "in wait_in_a_grandchild", "in wait_in_c"):
-        assert name in said, said
-    assert "2 failed, 1 passed" in said
 
 
 def test_the_stacks_of_this_process() -> None:

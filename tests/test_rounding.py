@@ -38,13 +38,8 @@ def test_another_number_is_not(wrong: np.ndarray) -> None:
 
 
 def test_what_is_never_rounded_is_equal() -> None:
-    for right in (np.int32([1, 2]), np.array([True, False]), np.float32([0.5, 1])):
-        assert_recorded(right, right.copy(), 0, "same")
-        with pytest.raises(AssertionError, match="here"):
-            assert_recorded(right[::-1], right, 0, "here")
-    with pytest.raises(AssertionError):
-        assert_recorded(np.int32([100]), np.int32([101]), 10**6, "integers have no tolerance")
-
-
-def test_the_tolerance_follows_the_dtype() -> None:
+    right = np.int32([100, 101])
+    assert_recorded(right, right.copy(), 10**6, "same")
+    with pytest.raises(AssertionError, match="here"):
+        assert_recorded(right[::-1], right, 10**6, "here")
     assert tolerance(np.float64, 8) < tolerance(np.float32, 8) < tolerance(np.float16, 8)

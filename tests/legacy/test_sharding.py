@@ -89,21 +89,3 @@ def test_arrays_of_buffers():
     assert not isinstance(buffers[0], pxla.ShardedDeviceArray)
     assert not isinstance(3, pxla.ShardedDeviceArray)
     np.testing.assert_array_equal(x[4], [4, 4, 4])
-
-
-def test_positional_sharding():
-    sharding = jax.sharding.PositionalSharding(jax.devices()[:8]).reshape(4, 2)
-    x = jnp.arange(64.0).reshape(8, 8)
-    assert {s.data.shape for s in jax.device_put(x, sharding).addressable_shards} == {(2, 4)}
-    for placed, shape in (
-        (sharding.replicate(0), (8, 4)),
-        (sharding.replicate(1), (2, 8)),
-        (sharding.replicate(), (8, 8)),
-        (sharding.T, (4, 2)),
-        (sharding.replicate(axis=0, keepdims=True).reshape(2, 1), (4, 8)),
-    ):
-        y = jax.device_put(x, placed)
-        assert {s.data.shape for s in y.addressable_shards} == {shape}
-        np.testing.assert_array_equal(y, x)
-        assert isinstance(y.sharding, jax.sharding.PositionalSharding)
-    assert sharding.shape == (4, 2)

@@ -214,6 +214,3 @@ def check_sequence(sequence: list[Any]) -> None:
             got = bumped(VIEWS[view](given_x), scale)
         assert_same(got, VIEWS[view](x * dtype(3) + x.sum(0)), exact=True, kinds=False)
         assert all(leaf.dtype == dtype for leaf in jax.tree.leaves(got))
-
-
-# ---- nests

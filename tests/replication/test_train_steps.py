@@ -40,14 +40,3 @@ def test_everything_but_each_devices_own_loss_is_proven(name):
     loose = shardlift.replication(step, state, batch)
     assert loose.proven[1] == {"loss": True, "norm": True, "own": False}
     assert not any(jax.tree.leaves(loose.proven[0]))
-
-
-def test_a_forgotten_mean_is_seen():
-    def forgetful(w, x):
-        grad = jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w)
-        return w - 0.1 * grad
-
-    w, x = jnp.ones((N, 3)), jnp.asarray(rng.normal(size=(N, 4, 3)).astype(np.float32))
-    found = shardlift.replication(shardlift.pmap(forgetful, "i"), w, x, equal="w")
-    assert found.proven is False
-    assert "comes from argument x, first used by dot_general" in str(found)

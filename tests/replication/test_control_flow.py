@@ -199,6 +199,7 @@ CALLS = {
     "softplus": jax.nn.softplus,
     "logsumexp": lambda v: jax.nn.logsumexp(jnp.stack([v, v + 1])),
     "vmap": lambda v: jax.vmap(lambda u: u * v)(jnp.arange(3.0)),
+    "cg": lambda v: jax.scipy.sparse.linalg.cg(lambda u: 2 * u, v + jnp.ones(3))[0],
     "composite": lax.composite(lambda v: v + 1, "test.add_one"),
     "custom_vmap": tripled,
     "barrier": lax.optimization_barrier,

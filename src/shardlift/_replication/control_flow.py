@@ -138,6 +138,18 @@ def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -
 # ---- others
 
 
+def _linear_solve(
+    walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
+) -> Sequence[Value]:
+    """Runs the function ``solve``, on its own constants and the right-hand side."""
+    lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    start = lengths.matvec + lengths.vecmat
+    consts = operands[start : start + lengths.solve]
+    right = operands[start + lengths.solve + lengths.transpose_solve :]
+    outputs = walk.run(jaxprs.solve, [*consts, *right], scope)
+    return outputs[: len(eqn.outvars)]
+
+
 def _if_made_of(names: frozenset[str], why: str) -> Rule:
     """A plain function of its operands, if the jaxprs that it holds have only these primitives."""
 
@@ -219,6 +231,7 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "cond": _cond,
     "call_hi_primitive": _high_level,
+    "custom_linear_solve": _linear_solve,
     "pallas_call": _kernel,
     "shard_map": _nested_map,
 }

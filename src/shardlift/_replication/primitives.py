@@ -80,7 +80,6 @@ OPAQUE = {
     "empty": _MEMORY,
     "empty2": _MEMORY,
     "rng_uniform": "draws from the device's own generator",
-    "custom_linear_solve": "solves by functions that are not followed",
     "ffi_call": "runs foreign code, which may depend on the device",
     "call_exported": "runs an exported program, which is not analysed",
     "custom_partitioning": "lets its own function decide what each device does",

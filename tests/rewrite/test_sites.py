@@ -82,7 +82,19 @@ def test_left_alone(text: str) -> None:
             )
         ),
         ("import jax\nf = jax.pmap(g, global_arg_shapes=None)\n", "global_arg_shapes"),
-        ("import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n", "pmapped again"),
+        (
+            "import jax\ninner = jax.pmap(g)\nf = jax.pmap(inner, 'i')\n",
+            "pmapped again: write the two as one expression",
+        ),
+        *(
+            (f"import jax\ninner = jax.pmap(g{one})\nf = jax.pmap(inner, 'i'{two})\n", "by hand")
+            for one, two in [(", in_axes=(None, 0)", ""), ("", ", out_axes=None")]
+        ),
+        (
+            "import jax\nf = jax.pmap(jax.pmap(g, 'j', in_axes=(None, 0)), 'i')\n",
+            "write one jax.shard_map over a mesh of the axes ('i', 'j'), with "
+            "in_specs=(jax.P('i'), jax.P('i', 'j')) and out_specs=jax.P('i', 'j')",
+        ),
         (
             "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
             "    return inner(x)\n",

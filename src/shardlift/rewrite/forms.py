@@ -35,12 +35,9 @@ class CallForm:
 
 def form_of(levels: Sequence[Options], style: Style) -> CallForm:
     """The form of pmaps that are one directly inside the other, outermost first."""
-    for level in map(plain_options, levels):
-        if level != PlainOptions(level.axis, 0, 0, ()):
-            raise UnsupportedError(
-                "nested pmaps with static arguments, or over other axes than the first: write one "
-                "shard_map over a mesh of two axes"
-            )
+    plain = [plain_options(level) for level in levels]
+    if any(level != PlainOptions(level.axis, 0, 0, ()) for level in plain):
+        raise UnsupportedError(_by_hand(plain))
     names = [
         level.text("axis_name") or style.string(f"{DEFAULT_AXIS}_{number}")
         for number, level in enumerate(levels)
@@ -52,6 +49,23 @@ def form_of(levels: Sequence[Options], style: Style) -> CallForm:
     return CallForm(
         (), (f"donate_argnums={donated}",) if is_donated else (), f"({', '.join(names)})"
     )
+
+
+def _by_hand(levels: Sequence[PlainOptions]) -> str:
+    """What to write in place of nested pmaps with options that are not rewritten."""
+    names = ", ".join(repr(level.axis or f"{DEFAULT_AXIS}_{k}") for k, level in enumerate(levels))
+    advice = f"write one jax.shard_map over a mesh of the axes ({names})"
+    given = [level.in_axes for level in levels]
+    number = max((len(axes) for axes in given if isinstance(axes, tuple)), default=1)
+    rows = [axes if isinstance(axes, tuple) else (axes,) * number for axes in given]
+    is_leading = all(len(row) == number and not any(row) for row in rows)  # 0 and None alone
+    if is_leading and not any(level.static or level.out_axes != 0 for level in levels):
+        mapped = [[level for level, axis in zip(levels, column, strict=True) if axis == 0]
+                  for column in zip(*rows, strict=True)]  # fmt: skip
+        specs = [f"jax.P({', '.join(repr(level.axis) for level in one)})" for one in mapped]
+        advice += f", with in_specs=({', '.join(specs)}) and out_specs=jax.P({names}); "
+        advice += "in its body each array has an axis of size 1 for each axis of its spec"
+    return f"nested pmaps with static arguments, in_axes or out_axes: {advice}"
 
 
 def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = False) -> CallText:

@@ -23,6 +23,11 @@ MAPPED_TWICE = (
     "a pmapped function is pmapped again: write the two as one expression, "
     "pmap(pmap(f, 'j'), 'i'), and they become one shard_map"
 )
+TWICE_BY_HAND = (
+    "a pmapped function is pmapped again, with static arguments, in_axes or out_axes: put both "
+    "axes into one shard_map over a mesh of two axes by hand"
+)
+_NOT_NESTED = {"in_axes", "out_axes", "static_broadcasted_argnums"}  # `forms` refuses them
 
 
 def levels_of(file: File, call: ast.Call) -> tuple[list[Options], list[ast.expr]]:
@@ -50,12 +55,15 @@ def tangled(file: File) -> dict[ast.AST, str]:
     inner: dict[ast.Call, list[ast.AST]] = {c: [m.node] for c, m in file.mapped_calls}
     inner |= _calls_of_elements(file)
     found: dict[ast.AST, str] = {}
+    keywords = {site.node: site.keywords.keys() for site in file.sites}
     for site in file.sites:
         operand = site.operand
         if isinstance(operand, (ast.Name, ast.Attribute)) and site.role is Role.MAP:
             mapped = surely_mapped(file, operand)
             if mapped is not None:
-                found[site.node] = found[mapped.node] = MAPPED_TWICE
+                given = site.keywords.keys() | keywords.get(mapped.node, frozenset())
+                reason = TWICE_BY_HAND if given & _NOT_NESTED else MAPPED_TWICE
+                found[site.node] = found[mapped.node] = reason
                 continue
         function = site.function
         if site.role is not Role.MAP or function is None or function.file is not file:

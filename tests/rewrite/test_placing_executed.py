@@ -128,7 +128,8 @@ def leaf(x):
     key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     data = np.asarray(jax.random.key_data(x) if key else x)
     rows = sorted((s.device.id, str(s.index)) for s in x.addressable_shards)
-    return [str(x.dtype), list(x.shape), data.tobytes().hex(), str(rows)]
+    weak = bool(jax.typeof(x).weak_type)
+    return [str(x.dtype), weak, list(x.shape), data.tobytes().hex(), str(rows)]
 
 def run(text):
     names = {"__name__": "program"}

@@ -137,6 +137,18 @@ def test_flax_s_unreplicate_stays_beside_it() -> None:
     assert after.endswith("save(unreplicate(s))\nprint(jax.device_get(loss)[0].item())\n")
 
 
+def test_a_file_that_imports_flax_reads_by_it() -> None:
+    text = (
+        "import jax\nfrom flax import jax_utils\np = jax.pmap(step)\n"
+        "def save(state, folder):\n"
+        "    state = jax.device_get({})\n    jax_utils.save(state, folder)\n"
+    )
+    before = text.format("jax.tree_util.tree_map(lambda x: x[0], state.params)")
+    after = text.format("jax_utils.unreplicate(state.params)")
+    assert migrated(before, Goal.FIX, Settings()) == after
+    assert "first_row" in migrated(before, Goal.FIX)  # with an old flax
+
+
 def test_the_own_unreplicate_of_another_file() -> None:
     files = {
         "use.py": "import jax\nfrom tools import first\nm = first(jax.pmap(f)(x))\n",

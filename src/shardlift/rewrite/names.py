@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from shardlift.check.renames import known_as
 from shardlift.rewrite.helpers import catalogue, is_written
 from shardlift.rewrite.home import MODULE
 from shardlift.source.file import File
@@ -12,6 +13,7 @@ from shardlift.source.scopes import FUNCTIONS, Scope
 from shardlift.source.values import External
 
 JAX = "import jax"
+_FLAX_UTILS = "flax.jax_utils"
 
 
 def jax_name(file: File) -> tuple[str, frozenset[str]]:
@@ -35,6 +37,23 @@ def partial_name(file: File) -> tuple[str, frozenset[str]]:
             if of_it and bound[0].name == "partial":
                 return name, frozenset()
     return "functools.partial", frozenset({"import functools"})
+
+
+def flax_utils(file: File, node: ast.AST) -> tuple[str, frozenset[str]] | None:
+    """What `flax.jax_utils` is called where a node stands, and the import that is needed for it.
+
+    None if the file does not import flax.
+    """
+    if (utils := known_as(file, node, _FLAX_UTILS)) is not None:
+        return utils, frozenset()
+    if (flax := known_as(file, node, "flax")) is not None:
+        return f"{flax}.jax_utils", frozenset()
+    modules = [statement.module or "" for statement in file.index.nodes(ast.ImportFrom)]
+    modules += [a.name for statement in file.index.nodes(ast.Import) for a in statement.names]
+    if not any(module.partition(".")[0] == "flax" for module in modules):
+        return None
+    is_new = is_free(file, node, "jax_utils", _FLAX_UTILS)
+    return ("jax_utils", frozenset({"from flax import jax_utils"})) if is_new else None
 
 
 def first_free(file: File, candidates: Iterable[str], taken: set[str]) -> str:

@@ -17,15 +17,16 @@ from itertools import pairwise
 
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.names import is_free, is_shadowed, jax_name
+from shardlift.rewrite.names import flax_utils, is_free, is_shadowed, jax_name
+from shardlift.rewrite.placement import UNREPLICATE
 from shardlift.source.file import File
+from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.idioms import is_zero, takes_first
-from shardlift.source.libraries import REPLICATE, TO_HOST, TREE_MAPS
+from shardlift.source.libraries import TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.outputs import device_index, may_be_output, may_have_rows
+from shardlift.source.outputs import device_index, may_have_rows
 from shardlift.source.scopes import end, position
 from shardlift.source.sites import scope_name
-from shardlift.source.values import Result
 
 FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
 _HELPER = "first_row"
@@ -41,13 +42,25 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         return  # they work, if slowly
     for call in file.index.nodes(ast.Call):
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
-        if (whole and _is_first_of_tree(file, call)) or _is_own_helper(file, call):
-            yield _use_helper(file, call, file.replace(call.args[0], _HELPER))
+        if (whole and call in _slow_maps(file)) or _is_own_helper(file, call):
+            yield _read_tree(file, call, goal)
     for node in file.index.nodes(ast.Subscript):
         if goal is Goal.FIX and device_index(file, node) is None:
             continue  # it may be a tuple: nothing shows that it is slow
         if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
             yield _fetch(file, node) if _is_small(file, node) else _read_row(file, node)
+
+
+def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
+    """`jax_utils.unreplicate(tree)` where flax is imported, else a tree map of the helper."""
+    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
+    known = flax_utils(file, call) if is_fast and goal in (Goal.FIX, Goal.SHARD_MAP) else None
+    if known is None:
+        return _use_helper(file, call, file.replace(call.args[0], _HELPER))
+    utils, imports = known
+    head = file.stretch(*position(call), *position(call.args[1]))
+    edit = Edit(head, f"{utils}.unreplicate(")
+    return _replace(file, call, Match(call, "", (edit,), imports, kind=Kind.READ))
 
 
 def _fetch(file: File, node: ast.Subscript) -> Match:
@@ -66,11 +79,19 @@ def _read_row(file: File, node: ast.Subscript) -> Match:
     return _use_helper(file, node, opening, closing)
 
 
-def _is_first_of_tree(file: File, call: ast.Call) -> bool:
-    """`jax.tree.map(lambda x: x[0], tree)` of a tree with rows on devices."""
-    if file.called(call) not in TREE_MAPS or len(call.args) != 2 or call.keywords:
-        return False
-    return takes_first(file, call.args[0]) and _is_on_devices(file, call.args[1])
+def _slow_maps(file: File) -> frozenset[ast.AST]:
+    """The calls `jax.tree.map(lambda x: x[0], tree)` of a tree with rows on devices."""
+    if _slow_maps not in file.memo:
+        nodes = (match.node for match in _SL402.visit(file))
+        file.memo[_slow_maps] = frozenset(
+            node for node in nodes if isinstance(node, ast.Call) and _maps_tree(file, node)
+        )
+    calls: frozenset[ast.AST] = file.memo[_slow_maps]
+    return calls
+
+
+def _maps_tree(file: File, call: ast.Call) -> bool:
+    return file.called(call) in TREE_MAPS and len(call.args) == 2 and not call.keywords
 
 
 def _replaces_rows(file: File, call: ast.Call) -> bool:
@@ -83,7 +104,7 @@ def _replaces_rows(file: File, call: ast.Call) -> bool:
 
 def _is_own_helper(file: File, call: ast.Call) -> bool:
     """Whether a tree map is the project's own `unreplicate`, called with an output of pmap."""
-    if file.called(call) not in TREE_MAPS or len(call.args) != 2 or call.keywords:
+    if not _maps_tree(file, call):
         return False
     return takes_first(file, call.args[0]) and scope_name(file, call) in _own_helpers(file)
 
@@ -107,13 +128,6 @@ def _own_helpers(file: File) -> frozenset[str]:
         )
     names: frozenset[str] = file.memo[_own_helpers]
     return names
-
-
-def _is_on_devices(file: File, tree: ast.expr) -> bool:
-    """Whether a tree may have come from pmap, or was placed for it."""
-    value = file.only(tree)
-    stacked = isinstance(value, Result) and value.path in REPLICATE
-    return stacked or may_be_output(file, tree)
 
 
 def _use_helper(file: File, node: ast.expr, *edits: Edit) -> Match:

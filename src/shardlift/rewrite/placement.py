@@ -13,9 +13,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from shardlift.check.renames import known_as
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.names import is_free
+from shardlift.rewrite.names import flax_utils, is_free
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
@@ -28,7 +27,6 @@ from shardlift.source.values import External
 _ONLY_IN_FLAX = "axis_name"
 UNREPLICATE = "flax.jax_utils.unreplicate"
 _REPLICATED = "jax.device_put_replicated"
-_FLAX_UTILS = "flax.jax_utils"
 # Library name -> the name of the helper, and of shardlift's function.
 SUBSTITUTES = {
     "jax.device_put_sharded": "device_put_sharded",
@@ -151,28 +149,18 @@ def _replicate_of_flax(file: File, name: ast.expr, path: str) -> Match | None:
     call = file.index.parents.get(name)
     if path != _REPLICATED or not isinstance(call, ast.Call) or call.func is not name:
         return None
-    if len(call.args) != 2 or call.keywords or not _imports_flax(file):
+    if len(call.args) != 2 or call.keywords:
         return None
-    if fitness(f"{_FLAX_UTILS}.replicate", file.project.settings) is not Fitness.WORKS:
+    if fitness("flax.jax_utils.replicate", file.project.settings) is not Fitness.WORKS:
         return None
-    utils, imports = known_as(file, call, _FLAX_UTILS), frozenset[str]()
-    if utils is None and (flax := known_as(file, call, "flax")) is not None:
-        utils = f"{flax}.jax_utils"
-    elif utils is None and is_free(file, call, "jax_utils", _FLAX_UTILS):
-        utils, imports = "jax_utils", frozenset({"from flax import jax_utils"})
-    if utils is None:
+    if (known := flax_utils(file, call)) is None:
         return None
+    utils, imports = known
     edits = [file.replace(name, f"{utils}.replicate")]
     tree, devices = call.args
     if isinstance(devices, ast.Call) and file.text(devices).endswith("local_devices()"):
         edits.append(Edit(file.stretch(*end(tree), *end(devices)), ""))
     return _match(name, "", tuple(edits), imports)
-
-
-def _imports_flax(file: File) -> bool:
-    modules = [statement.module or "" for statement in file.index.nodes(ast.ImportFrom)]
-    modules += [a.name for statement in file.index.nodes(ast.Import) for a in statement.names]
-    return any(module.partition(".")[0] == "flax" for module in modules)
 
 
 def _uses(file: File, name: str, path: str) -> list[ast.Name]:

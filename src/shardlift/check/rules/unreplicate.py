@@ -2,8 +2,9 @@
 
 flax's `unreplicate` (up to flax 0.12.2), a function of the project, or
 `jax.tree.map(lambda x: x[0], tree)`: each leaf is gathered from all devices and sliced, because
-JAX does not know that the rows are equal. `shardlift migrate` reads the first row from its own
-device.
+JAX does not know that the rows are equal. `shardlift fix` reads the first row from its own device.
+A tree that a function gets and takes to the host in this way is a pmapped one, too, if the project
+uses pmap.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from shardlift.source.idioms import first_of_tree_in
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, may_be_output
-from shardlift.source.values import Result
+from shardlift.source.project import Project
+from shardlift.source.values import Argument, Result
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -29,7 +31,8 @@ def visit(file: File) -> Iterator[Match]:
         name = file.called(call) or ""
         if name in UNREPLICATE and fitness(name, file.project.settings) is not Fitness.SLOW:
             continue
-        if name in UNREPLICATE or may_be_output(file, tree) or _is_stacked(file, tree):
+        shown = may_be_output(file, tree) or _is_stacked(file, tree) or _is_saved(file, call, tree)
+        if name in UNREPLICATE or shown:
             across = ", across processes" if file.many_processes else ""
             text = f"every leaf is gathered from all devices{across}, then sliced"
             inner = first_of_tree_in(file, call)
@@ -44,22 +47,44 @@ def _is_stacked(file: File, node: ast.expr) -> bool:
     return isinstance(value, Result) and value.path in REPLICATE
 
 
+def _is_saved(file: File, call: ast.Call, tree: ast.expr) -> bool:
+    """Whether what a function gets goes to the host, in a project that uses pmap."""
+    if file.called(file.index.parents.get(call)) != "jax.device_get":
+        return False
+    while isinstance(tree, ast.Attribute):
+        tree = tree.value
+    return isinstance(file.only(tree), Argument) and _uses_pmap(file.project)
+
+
+def _uses_pmap(project: Project) -> bool:
+    if _uses_pmap not in project.memo:
+        project.memo[_uses_pmap] = any(file.mentions for file in project.files_with("pmap"))
+    return bool(project.memo[_uses_pmap])
+
+
 RULE = Rule(
     code="SL402",
     level=Level.SLOW,
     summary="unreplicate, or a tree map of x[0], on a pmap output",
     advice="Read x.addressable_shards[0].data.squeeze(0) of each leaf, or use out_axes=None.",
     reference=f"{GUIDE}#the-unreplicate-anti-pattern",
-    words=("pmap", "jax_utils", "common_utils"),
-    pattern=re.compile(rb"pmap|replicate"),
+    words=("pmap", "jax_utils", "common_utils", "device_get"),
+    pattern=re.compile(rb"pmap|replicate|device_get"),
     bad=(
         "from flax import jax_utils\nstate = jax_utils.unreplicate(state)  # SL402",
         "import jax\np = jax.pmap(step)\nm = p(x)\nm = jax.tree.map(lambda v: v[0], m)  # SL402",
         "import jax\ndef first(tree):\n    return jax.tree_util.tree_map(lambda v: v[0], tree)\n"
         "p = jax.pmap(step)\nstate, m = p(state, x)\nprint(first(m))  # SL402",
+        {
+            "save.py": "import jax\ndef save(state):\n"
+            "    return jax.device_get(jax.tree.map(lambda x: x[0], state.params))  # SL402",
+            "train.py": "import jax\np = jax.pmap(step)\n",
+        },
     ),
     good=(
         "import jax\nshapes = jax.tree.map(lambda v: v[0], batch)",
+        "import jax\ndef save(state):\n"
+        "    return jax.device_get(jax.tree.map(lambda x: x[0], state))",
         "import jax\np = jax.pmap(step)\nm = jax.tree.map(lambda v: v.mean(), p(x))",
         "import jax\np = jax.jit(step)\nm = jax.tree.map(lambda v: v[0], p(x))",
         "from mylib import unreplicate\nstate = unreplicate(state)",

@@ -101,11 +101,10 @@ def _jax_names_in(file: File, statement: ast.stmt) -> set[str]:
     """The dotted names of JAX that a statement imports or uses."""
     used: set[str] = set()
     for node in ast.walk(statement):
-        if isinstance(node, ast.ImportFrom):
-            used |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Import):
-            used |= {alias.name for alias in node.names}
-        elif isinstance(node, (ast.Attribute, ast.Name)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            used |= {f"{module}{alias.name}" for alias in node.names}
+        else:
             used.add(file.name(node) or "")
     return {name for name in used if name.startswith("jax.")}
 
@@ -113,14 +112,14 @@ def _jax_names_in(file: File, statement: ast.stmt) -> set[str]:
 def _asks(file: File, test: ast.expr, is_body: bool, names: Collection[str]) -> bool:
     """Whether a test keeps the code of one of its branches from JAX versions without a name."""
     words = {part for name in names for part in name.split(".")} - {"jax"}
-    for node in ast.walk(file.definition(test)):
+    defined = file.definition(test)
+    for node in ast.walk(defined):
         inner = file.definition(node) if isinstance(node, ast.Name) else node
         if isinstance(inner, ast.Call) and _is_presence(inner, words):
             return True
-    if not _JAX_VERSION.search(file.text(test) + file.text(file.definition(test))):
+    if not _JAX_VERSION.search(file.text(test) + file.text(defined)):
         return False
-    reached = _holds(file, file.definition(test))
-    return reached is None or reached is not is_body
+    return _holds(file, defined) is not is_body
 
 
 def _is_presence(call: ast.Call, words: Collection[str]) -> bool:

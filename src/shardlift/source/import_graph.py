@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -131,27 +131,17 @@ class ImportGraph:
 
         Most files are never parsed for this: only those on a way that the texts let hope for.
         """
-        while (way := self._way(one, other)) is not None:
-            unread = [path for path in way if path not in self._imported]
+        while True:
+            first, second = self._files_above(one), self._files_above(other)
+            top = next((path for path in first if path in second), None)
+            if top is None:
+                return False
+            ways = (path for below in (first, second) for path in _way_down(top, below))
+            unread = [path for path in (top, *ways) if path not in self._imported]
             if not unread:
                 return True
             for path in unread:
                 self._read(path)
-        return False
-
-    def _way(self, one: str, other: str) -> list[str] | None:
-        """The files by which two files are imported from a third."""
-        first, second = self._files_above(one), self._files_above(other)
-        top = next((path for path in first if path in second), None)
-        if top is None:
-            return None
-        way = [top]
-        for below, end in ((first, one), (second, other)):
-            path = top
-            while path != end:
-                way.append(path)
-                path = below[path]
-        return way
 
     def _files_above(self, path: str) -> dict[str, str]:
         """A file and all that may import it, each with the next file on its way there."""
@@ -185,11 +175,24 @@ class ImportGraph:
     def _targets(self, path: str, imports: Iterable[Imported]) -> set[str]:
         """The files of the project among what a file imports."""
         targets: set[str | None] = set()
-        for one in imports:
-            module = imported_module(path, one.level, one.module)
-            parts = tuple(part for part in (*module.split("."), one.name) if part)
+        for imported in imports:
+            module = imported_module(path, imported.level, imported.module)
+            parts = Imported(module, imported.name).parts
             targets |= {self.find(parts, path), self.find(parts[:-1], path)}
         return {target for target in targets if target is not None and target != path}
+
+
+def _common(first: Parts, second: Parts) -> int:
+    """The number of leading parts that two module names have in common."""
+    pairs = zip(first, second, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _way_down(top: str, below: Mapping[str, str]) -> Iterator[str]:
+    """The files on the way from a file to one that it imports, without that one."""
+    while below[top] != top:
+        yield top
+        top = below[top]
 
 
 def _possible_imports(text: str) -> Iterator[Imported]:
@@ -199,13 +202,4 @@ def _possible_imports(text: str) -> Iterator[Imported]:
         dotted = before[1] if before else ""
         module = dotted.lstrip(".")
         for name in re.findall(r"[\w.]+", match[1]):
-            if before:
-                yield Imported(module, name, len(dotted) - len(module))
-            else:
-                yield Imported(name)
-
-
-def _common(one: Parts, other: Parts) -> int:
-    """The number of leading parts that two module names have in common."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            yield Imported(module, name, len(dotted) - len(module)) if before else Imported(name)

@@ -11,8 +11,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import takewhile
 from typing import Any
 
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion
 from packaging.version import Version as Release
 
@@ -42,8 +44,7 @@ def release(library: str, version: str, jax: str) -> LibraryRelease | None:
     If it was not tested itself, the tested ones before and after it must agree; what is newer than
     all of them is taken to work if the newest does, and what is older to fail if the oldest does.
     """
-    wanted = _parse(version)
-    tested = list(_tested(library, jax))
+    wanted, tested = _parse(version), list(_tested(library, jax))
     if wanted is None or not tested:
         return None
     before = [row for row in tested if Release(row.version) <= wanted][-1:]
@@ -59,18 +60,14 @@ def release(library: str, version: str, jax: str) -> LibraryRelease | None:
 
 def oldest_working(library: str, jax: str) -> LibraryRelease | None:
     """The first release of a library since which all that were tested work with a JAX."""
-    oldest = None
-    for row in reversed(list(_tested(library, jax))):
-        if not row.plain:
-            break
-        oldest = row
-    return oldest
+    working = list(takewhile(lambda row: row.plain, reversed(list(_tested(library, jax)))))
+    return working[-1] if working else None
 
 
 def _tested(library: str, jax: str) -> Iterator[LibraryRelease]:
     """The tested releases, the oldest first."""
     table = _table()
-    rows = [row for row in table["releases"] if row["library"] == _normal(library)]
+    rows = [row for row in table["releases"] if row["library"] == canonicalize_name(library)]
     for row in sorted(rows, key=lambda row: Release(row["version"])):
         result = _result(row["results"], jax)
         if result is not None and result["plain"] != _NOT_JAX:
@@ -91,10 +88,6 @@ def _result(results: dict[str, dict[str, str]], jax: str) -> dict[str, str] | No
     older = [line for line in lines if here is None or Release(line) <= here]
     chosen = older[-1:] or lines[:1]
     return results[chosen[0]] if chosen else None
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def _parse(version: str) -> Release | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -75,7 +74,8 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
         return None
     if file.source.cells is not None:
         return None
-    for child, parent in _upwards(file, call):
+    around = takewhile(lambda node: not isinstance(node, FUNCTIONS), file.index.ancestors(call))
+    for child, parent in pairwise([call, *around]):
         if isinstance(parent, ast.Assert):
             return None if last in _INDEX else not _is_compared_with_one(file, call)
         if isinstance(parent, ast.Call) and child is not parent.func:
@@ -108,13 +108,5 @@ def _is_compared_with_one(file: File, call: ast.Call) -> bool:
 
 def _is_of_helper(branch: ast.If) -> bool:
     """Whether it is the check that written code makes itself."""
-    return any(
-        isinstance(node, ast.Constant) and node.value == ONE_PROCESS_ONLY
-        for node in ast.walk(branch.body[-1])
-    )
-
-
-def _upwards(file: File, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Each node and its parent, up to the function around them."""
-    ancestors = takewhile(lambda n: not isinstance(n, FUNCTIONS), file.index.ancestors(node))
-    return pairwise([node, *ancestors])
+    nodes = ast.walk(branch.body[-1])
+    return any(isinstance(n, ast.Constant) and n.value == ONE_PROCESS_ONLY for n in nodes)

@@ -37,7 +37,7 @@ class Project:
     ) -> None:
         """Create a project of `paths`; `read` is called for the files that are needed."""
         self.paths = tuple(sorted(paths, key=PurePath))
-        self._read = read
+        self._known, self._read = frozenset(self.paths), read
         self.settings = settings
         self._whole = self  # keeps what is found about all files
         self._files: dict[str, File] = {}
@@ -70,17 +70,17 @@ class Project:
         the file by its name.
         """
         if path not in self._evidence_of:  # rules ask again and again
-            evidence = [e for e in self._evidence if self._is_same_program(path, e.path)]
+            evidence = [e for e in self._evidence if e.path == path]
+            if not path.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
+                same = self.graph.is_same_program
+                evidence = [e for e in self._evidence if same(path, e.path)]
+                package = self._package(path)
+                evidence = evidence or [
+                    e for e in self._evidence if e.many and self._package(e.path) == package
+                ]
             first = min(evidence, key=lambda e: (e.many, e.path != path, e.path), default=None)
-            self._evidence_of[path] = first or self._evidence_of_package(path)
+            self._evidence_of[path] = first
         return self._evidence_of[path]
-
-    def _evidence_of_package(self, path: str) -> Evidence | None:
-        if path.endswith(".ipynb"):
-            return None
-        package = self._package(path)
-        beside = (e for e in self._evidence if e.many and self._package(e.path) == package)
-        return min(beside, key=lambda e: e.path, default=None)
 
     def _package(self, path: str) -> str:
         """The folder of the outermost package that a file is in, or the folder of a script."""
@@ -90,23 +90,13 @@ class Project:
         return folder
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.paths)
-
-    @cached_property
     def _evidence(self) -> list[Evidence]:
         fresh = self.fresh()
         paths = (path for path in self.paths if may_be_evidence(self._text(path)))
-        files = (fresh._open(path) for path in paths)
-        evidence = (evidence_in(file) for file in files if file is not None)
-        lines = [line for line in evidence if line is not None]
+        files = filter(None, map(fresh._open, paths))
+        evidence = list(filter(None, map(evidence_in, files)))
         fresh.close()
-        return lines
-
-    def _is_same_program(self, one: str, other: str) -> bool:
-        if one.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
-            return one == other
-        return self.graph.is_same_program(one, other)
+        return evidence
 
     def fresh(self) -> Project:
         """The same files, parsed once for both, with nothing resolved yet."""
@@ -149,12 +139,10 @@ class Project:
 
         Texts and their words are small beside trees: they are kept up to ten times as many.
         """
-        if sum(len(tree[0].text) for tree in self._trees.values() if tree is not None) < most:
+        trees = [tree for tree in self._trees.values() if tree is not None]
+        if sum(len(source.text) for source, _ in trees) < most:
             return False
         self.close()
-        for tree in self._trees.values():
-            if tree is not None:
-                tree[1].flows.clear()  # each refers to its index
         self._trees.clear()
         if sum(map(len, self._texts.values())) > 10 * most:
             self._texts.clear()
@@ -173,7 +161,8 @@ class Project:
     def exported(self, parts: tuple[str, ...], name: str, near: str) -> tuple[Value, ...]:
         """The values of a name of a module; empty if there is no such module or name."""
         path = self.graph.find(parts, near)
-        if path is None or path == near or not self._may_have(path, name):
+        text = self._text(path) if path is not None and path != near else ""
+        if path is None or not (name in text or "import *" in text):
             return ()
         module = self._open(path)
         return module.exported(name) if module is not None else ()
@@ -186,11 +175,6 @@ class Project:
             file = self._open(path) if name in self._words[path] else None
             if file is not None:
                 yield file
-
-    def _may_have(self, path: str, name: str) -> bool:
-        """Whether a module may have a name: its text has it, or imports all of another module."""
-        text = self._text(path)
-        return name in text or "import *" in text
 
     def _text(self, path: str) -> str:
         """The text of a file; empty if it cannot be read."""

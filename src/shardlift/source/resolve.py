@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardlift.source.import_graph import imported_module
@@ -52,7 +53,6 @@ class Resolver:
         self._paths: dict[str, tuple[Value, ...]] = {}
         self._bound: dict[ast.AST, tuple[Value, ...]] = {}
         self._busy: set[ast.AST] = set()
-        self._attributes: dict[ast.ClassDef, dict[str, list[ast.AST]]] | None = None
 
     def values(self, node: ast.AST) -> tuple[Value, ...]:
         """All values that a node may have; never empty."""
@@ -96,17 +96,19 @@ class Resolver:
             yield from self._call(node)
         elif isinstance(node, ast.Constant):
             yield Constant(node.value) if isinstance(node.value, _SCALARS) else UNKNOWN
-        elif isinstance(node, ast.IfExp):
-            yield from self.values(node.body)
-            yield from self.values(node.orelse)
-        elif isinstance(node, ast.BoolOp):
-            for operand in node.values:
-                yield from self.values(operand)
+        elif isinstance(node, (ast.IfExp, ast.BoolOp)):
+            for choice in node.values if isinstance(node, ast.BoolOp) else (node.body, node.orelse):
+                yield from self.values(choice)
         elif isinstance(node, ast.NamedExpr):
             yield from self.values(node.value)
         elif isinstance(node, ast.Subscript):
+            # An integer selects an element of a tuple or a device: `outputs` decides which.
+            key = node.slice.value if isinstance(node.slice, ast.Constant) else None
             for base in self.values(node.value):
-                yield self._item(base, node.slice)
+                if isinstance(base, Output) and isinstance(key, str):
+                    yield Output(base.mapped, base.call, (*base.path, key))
+                else:
+                    yield UNKNOWN
         elif isinstance(node, ast.Lambda):
             yield Known(node, self.file)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -117,18 +119,17 @@ class Resolver:
     def _name(self, node: ast.Name) -> Iterator[Value]:
         bound = reaching_bindings(self.file.index, node)
         if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
-            self._bound[bound[0]] = _unique(self._binding(bound[0]))
+            self._bound[bound[0]] = self.bound(bound[0])
             yield from self._bound[bound[0]]
             return
         for binding in bound:
             yield from self._binding(binding)
-        if bound:
-            return
-        for star in self.file.index.module.names.get("*", ()):
-            if isinstance(star, ast.alias):
-                yield from self._import(star, node.id)
-        if node.id in _BUILTINS:
-            yield External(f"builtins.{node.id}")
+        if not bound:
+            for star in self.file.index.module.names.get("*", ()):
+                if isinstance(star, ast.alias):
+                    yield from self._import(star, node.id)
+            if node.id in _BUILTINS:
+                yield External(f"builtins.{node.id}")
 
     def _binding(self, node: ast.AST) -> Iterator[Value]:
         if isinstance(node, ast.alias):
@@ -170,16 +171,11 @@ class Resolver:
         if parts[0] in LIBRARIES or project.has_module(parts, near):
             yield External(dotted)
             return
-        for depth in (1, 2):
-            if len(parts) <= depth:
-                break
-            values = project.exported(parts[:-depth], parts[-depth], near)
-            if depth == 2:
-                values = tuple(v for b in values for v in self.attribute(b, parts[-1]))
-            if values:
-                yield from values
-                return
-        yield External(dotted)
+        values = project.exported(parts[:-1], parts[-1], near)
+        if not values and len(parts) > 2:
+            owners = project.exported(parts[:-2], parts[-2], near)
+            values = tuple(v for owner in owners for v in self.attribute(owner, parts[-1]))
+        yield from values or (External(dotted),)
 
     def _argument(self, node: ast.arg) -> Value:
         function = self.file.index.parents[self.file.index.parents[node]]
@@ -195,11 +191,12 @@ class Resolver:
         path: list[int] = []
         node: ast.AST = target
         parents = self.file.index.parents
-        while isinstance(parent := parents[node], (ast.Tuple, ast.List, ast.Starred)):
-            if isinstance(parent, ast.Starred) or _is_after_star(parent.elts, node):
+        while isinstance(parent := parents[node], (ast.Tuple, ast.List)):
+            place = parent.elts.index(node)  # type: ignore[arg-type]
+            if _has_star(parent.elts[:place]):  # it counts from the end
                 yield UNKNOWN
                 return
-            path.insert(0, parent.elts.index(node))  # type: ignore[arg-type]
+            path.insert(0, place)
             node = parent
         if isinstance(parent, ast.AnnAssign | ast.NamedExpr | ast.Assign) and parent.value:
             yield from self._unpack(parent.value, path)
@@ -211,33 +208,25 @@ class Resolver:
 
     def _unpack(self, value: ast.expr, path: list[int]) -> Iterator[Value]:
         while path and isinstance(value, (ast.Tuple, ast.List)) and path[0] < len(value.elts):
-            if any(isinstance(element, ast.Starred) for element in value.elts[: path[0] + 1]):
+            if _has_star(value.elts[: path[0] + 1]):
                 yield UNKNOWN
                 return
             value, path = value.elts[path[0]], path[1:]
         if not path:
             yield from self.values(value)
             return
-        if isinstance(value, ast.Call):
-            known = [f for f in self.values(value.func) if isinstance(f, Known)]
-            functions = [f for f in known if _runs_to_its_return(f)]
-            if len(functions) == len(self.values(value.func)):
-                for function in functions:
-                    for returned in function.returns():
-                        yield from function.file.resolver._unpack(returned, path)
-                return
+        called = self.values(value.func) if isinstance(value, ast.Call) else ()
+        functions = [f for f in called if isinstance(f, Known) and _runs_to_its_return(f)]
+        if called and len(functions) == len(called):
+            for function in functions:
+                for returned in function.returns():
+                    yield from function.file.resolver._unpack(returned, path)
+            return
         for whole in self.values(value):
             if isinstance(whole, Output):
                 yield Output(whole.mapped, whole.call, (*whole.path, *path))
             else:
                 yield Element(whole)
-
-    def _item(self, base: Value, index: ast.expr) -> Value:
-        # An integer selects an element of a tuple or a device: `outputs` decides which.
-        key = index.value if isinstance(index, ast.Constant) else None
-        if isinstance(base, Output) and isinstance(key, str):
-            return Output(base.mapped, base.call, (*base.path, key))
-        return UNKNOWN
 
     def attribute(self, base: Value, name: str) -> Iterator[Value]:
         """The values of an attribute."""
@@ -252,10 +241,8 @@ class Resolver:
 
     def member(self, owner: ast.ClassDef, name: str, depth: int = 0) -> Iterator[Value]:
         """The values of a class attribute or method, and those assigned to `self.name`."""
-        if self._attributes is None:
-            self._attributes = self._find_attributes()
-        bound = self.file.index.opens[owner].names.get(name, [])
-        bound = bound + self._attributes.get(owner, {}).get(name, [])
+        in_body = self.file.index.opens[owner].names.get(name, [])
+        bound = in_body + self._attributes.get((owner, name), [])
         for node in bound:
             yield from self._binding(node)
         if bound or depth > 3:
@@ -265,33 +252,33 @@ class Resolver:
                 if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
                     yield from value.file.resolver.member(value.node, name, depth + 1)
 
-    def _find_attributes(self) -> dict[ast.ClassDef, dict[str, list[ast.AST]]]:
-        attributes: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
+    @cached_property
+    def _attributes(self) -> dict[tuple[ast.ClassDef, str], list[ast.AST]]:
+        """The places that assign `self.name`, by class and name."""
+        attributes: dict[tuple[ast.ClassDef, str], list[ast.AST]] = {}
         for node in self.file.index.nodes(ast.Attribute):
             if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
                 for value in self.values(node.value):
                     if isinstance(value, Instance) and value.file is self.file:
-                        names = attributes.setdefault(value.node, {})
-                        names.setdefault(node.attr, []).append(node)
+                        attributes.setdefault((value.node, node.attr), []).append(node)
         return attributes
 
     def _call(self, node: ast.Call) -> Iterator[Value]:
         for function in self.values(node.func):
             transform = as_transform(function)
+            mapped = function.function if isinstance(function, Partial) else function
             if transform is not None:
                 yield apply_transform(transform, node, self.file)
             elif isinstance(function, External):
                 yield from self._library_call(function.path, node)
-            elif isinstance(function, Mapped):
-                yield Output(function, node)
+            elif isinstance(mapped, Mapped):
+                yield Output(mapped, node)
             elif isinstance(function, Known) and isinstance(function.node, ast.ClassDef):
                 yield Instance(function.node, function.file)
             elif isinstance(function, Known):
                 yield from self._inline(function, node)
             elif isinstance(function, Result) and function.path == "functools.wraps" and node.args:
                 yield from self.values(node.args[0])
-            elif isinstance(function, Partial) and isinstance(function.function, Mapped):
-                yield Output(function.function, node)
             else:
                 yield UNKNOWN
 
@@ -312,29 +299,21 @@ class Resolver:
 
     def _inline(self, function: Known, call: ast.Call) -> Iterator[Value]:
         """The values that a function of the project returns for the arguments of a call."""
-        if function.node in function.file.index.generators:
-            yield UNKNOWN
-            return
-        for returned in function.returns():
+        is_generator = function.node in function.file.index.generators
+        for returned in () if is_generator else function.returns():
             for value in function.file.values(returned):
                 if isinstance(value, Argument) and value.function is function.node:
                     argument = argument_for(function, value.node.arg, call)
-                    if argument is not None:
-                        yield from self.values(argument)
-                        continue
-                    value = UNKNOWN
-                yield value
+                    yield from self.values(argument) if argument is not None else (UNKNOWN,)
+                else:
+                    yield value
 
     def _decoration(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Value]:
         current: Value = Known(node, self.file)
         for decorator in reversed(node.decorator_list):
-            for value in self.values(decorator):
-                transform = as_transform(value)
-                if transform is not None:
-                    operand = current if isinstance(current, Known) else None
-                    current = Mapped(
-                        transform, operand, decorator, self.file, dict(transform.keywords)
-                    )
+            for transform in filter(None, map(as_transform, self.values(decorator))):
+                operand = current if isinstance(current, Known) else None
+                current = Mapped(transform, operand, decorator, self.file, transform.keywords)
         yield current
 
 
@@ -343,17 +322,15 @@ def _runs_to_its_return(function: Known) -> bool:
     return isinstance(function.node, FUNCTIONS) and not is_generator
 
 
-def _is_after_star(elements: list[ast.expr], node: ast.AST) -> bool:
-    """Whether a target follows a starred one, so that its position counts from the end."""
-    before = elements[: elements.index(node)]  # type: ignore[arg-type]
-    return any(isinstance(element, ast.Starred) for element in before)
+def _has_star(elements: list[ast.expr]) -> bool:
+    return any(isinstance(element, ast.Starred) for element in elements)
 
 
 def _unique(values: Iterator[Value]) -> tuple[Value, ...]:
-    result: list[Value] = []
+    unique: list[Value] = []
     for value in values:
-        if value not in result:
-            result.append(value)
-            if len(result) == _MOST_ALTERNATIVES:
-                break
-    return tuple(result) or (UNKNOWN,)
+        if value not in unique:
+            unique.append(value)
+        if len(unique) == _MOST_ALTERNATIVES:
+            break
+    return tuple(unique) or (UNKNOWN,)

@@ -173,8 +173,6 @@ def right_program(rng: random.Random) -> Case:
         "turned": 'turned = lax.pmean(jnp.sum(h) * (1 + 2j), "i")',
         "count": 'count = lax.psum(jnp.sum((h > 0.1).astype(jnp.int32)), "i")',
         "edges": "edges = jnp.array([-0.0, jnp.nan, jnp.inf]) * jnp.sign(jnp.sum(h * h) + 1)",
-        "loop": "loop = lax.while_loop(lambda c: c[0] < 3, "
-        'lambda c: (c[0] + 1, c[1] + lax.pmean(jnp.sum(h), "i")), (0, jnp.float32(0)))[1]',
         "branch": 'branch = lax.cond(lax.pmax(jnp.max(h), "i") > -9, '
         'lambda t: lax.pmean(t, "i"), lambda t: t, jnp.sum(h))',
         "turns": 'turns = lax.scan(lambda c, v: (0.5 * c + lax.pmean(v, "i"), None), 0 * w, x)[0]',
@@ -310,7 +308,6 @@ MISTAKES: dict[str, Change] = {
     "reduction: top": in_line("top", "pmax", "pmin"),
     "reduction: lowest": in_line("low", "pmin", "pmax"),
     "reduction: complex": in_line("turned", "pmean", "psum"),
-    "reduction: while": in_line("loop", "pmean", "psum"),
     "reduction: branch": in_line("branch", "lax.pmean(t", "lax.psum(t"),
     "order: ring": in_line("ring", "k + 1", "k + 3"),
     "scale: gathered": in_line("every", "(h,", "(1.001 * h,"),
@@ -386,7 +383,7 @@ def _helper(case: Case, _: random.Random) -> Case | None:
 
 
 def _reordered(case: Case, rng: random.Random) -> Case:
-    wanted = ("mean", "loss", "total", "top", "turns", "low", "every", "turned", "loop")
+    wanted = ("mean", "loss", "total", "top", "turns", "low", "every", "turned")
     names = [name for name in wanted if name in case.lines]
     rest = [name for name in case.lines if name not in (*names, "update")]
     rng.shuffle(names)
@@ -459,7 +456,7 @@ def _rate(case: Case, _: random.Random) -> Case | None:
 
 def _backward(case: Case, _: random.Random) -> Case | None:
     """The gradient of a mean, which check_vma sums in the backward pass."""
-    if case.layout != "global" or {*case.outputs} & {"every", "edges", "loop", "branch", "turns"}:
+    if case.layout != "global" or {*case.outputs} & {"every", "edges", "branch", "turns"}:
         return None
     grads = case.lines["grads"].replace("jnp.mean(", "lax.pmean(jnp.mean(")
     lines = {**_without(case, "mean"), "grads": grads.replace("))(w)", '), "i"))(w)')}
@@ -505,15 +502,9 @@ HARMLESS: dict[str, Change] = {
     ),
     "mask": _masked,
     BACKWARD: _backward,
-    "mean of what is gathered": in_line(
-        "loss",
-        'lax.pmean(jnp.mean(h ** 2), "i")',
-        'jnp.mean(lax.all_gather(jnp.mean(h ** 2), "i"))',
-    ),
 }
 # What changes the same part of a program.
 EXCLUSIVE = [
-    {BACKWARD, "mean of what is gathered"},
     {
         BACKWARD,
         "another mean",
@@ -522,7 +513,6 @@ EXCLUSIVE = [
         "splitting a function",
     },
     {"print: gradient", "print: a mean", "print: norm", "callback"},
-    {"another name of a function", "mean of what is gathered"},
     {
         "renaming: variable",
         "another mean",
@@ -541,7 +531,7 @@ EXCLUSIVE = [
     },
     {"argument", "two sites"},
     {"renaming: variable", "print: norm", "callback", "splitting a function"},
-    {"formatting", "another name of a function", "mean of what is gathered"},
+    {"formatting", "another name of a function"},
     {"formatting", "comment"},
     {"two sites", "phases"},
 ]

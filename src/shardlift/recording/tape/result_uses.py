@@ -29,8 +29,6 @@ _KINDS = {
     "ge": "compare", "le": "compare", "psum_invariant": "psum",
     "all_gather_invariant": "all_gather",
 }  # fmt: skip
-# Reductions over a gathered axis, and the collective that does the same.
-REDUCTIONS = {"reduce_sum": "psum", "reduce_max": "pmax", "reduce_min": "pmin"}
 # Would print once more: they are left out if nothing depends on them.
 CALLBACKS = ("debug_callback", "debug_print", "io_callback")
 
@@ -170,38 +168,15 @@ def _is_real(array: Any) -> bool:
     )
 
 
-class Liveness:
-    """Which equations of a jaxpr its outputs depend on, and who uses a variable."""
-
-    def __init__(self, jaxpr: Any) -> None:
-        self._alive: set[int] = set()
-        self._users: dict[Any, list[Any]] = {}
-        needed = {var for var in jaxpr.outvars if not hasattr(var, "val")}
-        self._returned = set(needed)
-        for eqn in reversed(jaxpr.eqns):
-            if not (any(var in needed for var in eqn.outvars) or _acts(eqn)):
-                continue
-            self._alive.add(id(eqn))
-            for var in eqn.invars:
-                if not hasattr(var, "val"):
-                    needed.add(var)
-                    self._users.setdefault(var, []).append(eqn)
-
-    def __contains__(self, eqn: Any) -> bool:
-        return id(eqn) in self._alive
-
-    def is_reduced(self, gather: Any) -> bool:
-        """Whether what is gathered is only reduced over all devices, as psum would do it."""
-        (var,), dimension = gather.outvars, gather.params.get("all_gather_dimension")
-        users = self._users.get(var, [])
-        return (
-            bool(users)
-            and var not in self._returned
-            and all(
-                user.primitive.name in REDUCTIONS and dimension in user.params["axes"]
-                for user in users
-            )
-        )
+def living_equations(jaxpr: Any) -> set[int]:
+    """The identities of the equations of a jaxpr that its outputs depend on."""
+    alive: set[int] = set()
+    needed = {var for var in jaxpr.outvars if not hasattr(var, "val")}
+    for eqn in reversed(jaxpr.eqns):
+        if any(var in needed for var in eqn.outvars) or _acts(eqn):
+            alive.add(id(eqn))
+            needed |= {var for var in eqn.invars if not hasattr(var, "val")}
+    return alive
 
 
 def is_silent(eqn: Any) -> bool:

@@ -2,9 +2,9 @@
 
 The function is traced, and its jaxpr is run once more on the same inputs by an interpreter that
 keeps the result of each collective. An optimiser that does not depend on the scale of a gradient
-hides a wrong one from the outputs; here it shows. Every iteration of a `scan` is kept, the first
-ones of a `while`, and the branches that are taken. Random keys that are drawn from, and values
-computed from the index of the device, are kept too: they explain why numbers differ.
+hides a wrong one from the outputs; here it shows. Every iteration of a `scan` is kept, and the
+branches that are taken. Random keys that are drawn from, and values computed from the index of the
+device, are kept too: they explain why numbers differ.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,21 +28,18 @@ from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
 from shardlift.recording.tape.result_uses import (
     CALLBACKS,
-    REDUCTIONS,
-    Liveness,
     ResultUses,
     is_silent,
+    living_equations,
 )
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
-GATHERS = frozenset({"all_gather", "all_gather_invariant"})
 DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS | {"axis_index"}
 # Between the rows of one process and those of all (`mapping.processes.transformations`): a compiled
 # program cannot contain these.
 CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
-TURNS = 4  # of a loop that ends by a condition
 
 
 class TracedProgram:
@@ -151,7 +148,7 @@ class Walk:
         names.update(zip(jaxpr.invars, args, strict=True))
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
-            operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
+            operands = _values(names, eqn.invars)
             if any(has(inner, TELLING) for inner in _compat.inner_jaxprs(eqn.params)):
                 outputs, new = self._run_compiled(eqn, operands)
                 kept += new
@@ -191,28 +188,22 @@ class Walk:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
-        index, alive = IndexVariables(), Liveness(jaxpr)
-        gathers: dict[Any, Any] = {}  # variables whose gathered rows are only reduced
+        index, alive = IndexVariables(), living_equations(jaxpr)
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
-            operands = [names[v] if not hasattr(v, "val") else v.val for v in eqn.invars]
+            operands = _values(names, eqn.invars)
             for var in index.used_by(eqn):
                 kept.append(self._keep(eqn, ArrayRole.AXIS_INDEX, names[var]))
-            self.dead += eqn not in alive
+            self.dead += id(eqn) not in alive
             outputs, new = self._run(eqn, operands, around)
             kept += new
             names.update(zip(eqn.outvars, outputs, strict=True))
-            if eqn.primitive.name in GATHERS and alive.is_reduced(eqn):
-                gathers[eqn.outvars[0]] = eqn
-            elif eqn.primitive.name == "reduce_scatter":
-                kept += self._keep_scattered(eqn, outputs[0], around)
-            elif eqn.primitive.name in EXCHANGES:
-                kept += self._keep_results(eqn, outputs, around)
-            elif eqn.primitive.name in REDUCTIONS and eqn.invars[0] in gathers:
-                collective = REDUCTIONS[eqn.primitive.name]
-                kept += self._keep_results(gathers[eqn.invars[0]], outputs, around, collective)
-            self.dead -= eqn not in alive
-        return [names[v] if not hasattr(v, "val") else v.val for v in jaxpr.outvars], kept
+            if eqn.primitive.name in EXCHANGES:
+                for result in outputs:
+                    kept.append(self._keep(eqn, ArrayRole.RESULT, result, around))
+                    self.uses.start(len(self.about) - 1, result)
+            self.dead -= id(eqn) not in alive
+        return _values(names, jaxpr.outvars), kept
 
     def _run(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
         kind = eqn.primitive.name
@@ -224,23 +215,21 @@ class Walk:
         if is_silent(eqn):
             self.uses.give(operands, DEAD_USE)
             return [], []
+        follow = {"shard_map": self._map, "scan": self._scan, "cond": self._cond}.get(kind)
         inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
-        telling = any(has(part, TELLING) for part in _compat.inner_jaxprs(eqn.params))
-        if inner is not None and (telling or self.uses.any_of(operands)):
+        telling = TELLING if inner is not None or follow is not None else EXCHANGES
+        is_telling = any(has(part, telling) for part in _compat.inner_jaxprs(eqn.params))
+        if inner is not None and (is_telling or self.uses.any_of(operands)):
             self.calls.append(eqn)
             found = self.inside(inner, _consts(eqn), operands, around)
             self.calls.pop()
             return found
-        if not telling:
-            return self._run_plainly(eqn, operands), []
-        follow = {"shard_map": self._map, "while": self._while, "cond": self._cond}.get(kind)
-        if kind == "scan" and _compat.scan_parts(eqn) is not None:
-            follow = self._scan
-        if follow is None:
+        if is_telling and follow is not None and (kind != "scan" or _compat.scan_parts(eqn)):
+            self.uses.give(operands, kind)
+            return follow(eqn, operands, around)
+        if is_telling:
             self.unseen.add(kind)
-            return self._run_plainly(eqn, operands), []
-        self.uses.give(operands, kind)
-        return follow(eqn, operands, around)
+        return self._run_plainly(eqn, operands), []
 
     def _run_plainly(self, eqn: Any, operands: list[Any]) -> list[Any]:
         outputs = _compat.run_equation(eqn, operands)
@@ -255,40 +244,15 @@ class Walk:
             eqn = call
         return eqn
 
-    def _keep_results(
-        self, eqn: Any, results: Sequence[Any], around: str, collective: str = ""
-    ) -> list[Any]:
-        around = f"{around}/{_compat.transforms_of(eqn)}"
-        collective = collective or eqn.primitive.name.removesuffix("_invariant")
-        kept: list[Any] = []
-        for result in results:
-            kept.append(self._keep(eqn, ArrayRole.RESULT, result, around, collective))
-            self.uses.start(len(self.about) - 1, result)
-        return kept
-
-    def _keep_scattered(self, eqn: Any, part: Any, around: str) -> list[Any]:
-        """Keep a sum of which each device gets a part: the whole, as psum returns it."""
-        params = eqn.params
-        whole = jax.lax.all_gather(
-            part,
-            params["axis_name"],
-            axis_index_groups=params["axis_index_groups"],
-            axis=params["scatter_dimension"],
-            tiled=params["tiled"],
-        )
-        around = f"{around}/{_compat.transforms_of(eqn)}"
-        kept = self._keep(eqn, ArrayRole.RESULT, whole, around, "psum")
-        self.uses.start(len(self.about) - 1, part)
-        return [kept]
-
-    def _keep(
-        self, eqn: Any, role: ArrayRole, array: Any, around: str = "", collective: str = ""
-    ) -> Any:
+    def _keep(self, eqn: Any, role: ArrayRole, array: Any, around: str = "") -> Any:
         """Keep an array of an equation, counted on its line."""
+        collective = ""
+        if role is ArrayRole.RESULT:
+            around = f"{around}/{_compat.transforms_of(eqn)}"
+            collective = eqn.primitive.name.removesuffix("_invariant")
         line = _compat.source_line(eqn)
         text = linecache.getline(line[0], line[1]).strip() if line else ""
-        backward = "transpose(" in around
-        alike = (role, collective, backward, text)
+        alike = (role, collective, "transpose(" in around, text)
         number = 1 + sum(kept[:4] == alike for kept in self.about)  # which on this line
         self.about.append(Kept(*alike, number))
         return array
@@ -339,39 +303,6 @@ class Walk:
             turn, carry, xs, length=params["length"], reverse=params["reverse"]
         )
         return [*carry, *ys], list(kept)
-
-    def _while(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
-        """The first turns, in rows. The condition is asked at the end of a turn: it may exchange
-        something too.
-        """
-        params = eqn.params
-        first, second = params["cond_nconsts"], params["body_nconsts"]
-        asks, fixed = operands[:first], operands[first : first + second]
-        before = len(self.about)
-
-        def turn(carry: Sequence[Any]) -> tuple[list[Any], Any, list[Any]]:
-            del self.about[before:]
-            carry, kept = self.body(*_opened(params["body_jaxpr"]), [*fixed, *carry], around)
-            (more,), asked = self.body(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
-            return list(carry), more, [self._varying(array) for array in (*kept, *asked)]
-
-        def step(state: Any) -> Any:
-            carry, _, count, rows = state
-            carry, more, kept = turn(carry)
-            rows = [
-                row.at[count].set(array, mode="drop") for row, array in zip(rows, kept, strict=True)
-            ]
-            return carry, more, count + 1, rows
-
-        carry = list(operands[first + second :])
-        shapes = jax.eval_shape(lambda carry: turn(carry)[2], carry)
-        rows = [self._varying(jax.numpy.zeros((TURNS, *x.shape), x.dtype)) for x in shapes]
-        (more,), asked = self.body(*_opened(params["cond_jaxpr"]), [*asks, *carry], around)
-        del asked
-        state = jax.lax.while_loop(lambda state: state[1], step, (carry, more, 0, rows))
-        names = self.about[before : before + len(rows)]
-        self.about[before:] = names
-        return list(state[0]), list(state[3])
 
     def _cond(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
         """What each branch exchanges; zeros of those that are not taken."""
@@ -427,6 +358,11 @@ class IndexVariables:
             self.told.update(new)
             return new
         return []
+
+
+def _values(names: Mapping[Any, Any], variables: Sequence[Any]) -> list[Any]:
+    """What variables and literals stand for."""
+    return [names[v] if not hasattr(v, "val") else v.val for v in variables]
 
 
 def _opened(closed: Any) -> tuple[Any, Sequence[Any]]:

@@ -16,7 +16,6 @@ from shardlift.verify.compare.collective_results import (
     cause_of,
     difference,
     factors_of,
-    have_same_numbers,
     is_only_returned,
     is_sum_of,
     matters,
@@ -88,14 +87,10 @@ class CollectiveComparison:
         """Note the results without a partner, but for those that the other side has elsewhere."""
         before = [x for x in alone[0] if not any(self._is_equal(sides, x, y) for y in sides[1])]
         after = [y for y in alone[1] if not any(self._is_equal(sides, x, y) for x in sides[0])]
-        rest = [x.form for x in before if not _is_output(samples[0], x)]
-        more = [y.form for y in after if not _is_output(samples[1], y)]
-        for kind in sorted({form.collective for form in (*rest, *more)}):
-            if self._is_regrouped(sides, (before, after), kind):
-                continue
-            for gap, side in ((GapKind.ONLY_BEFORE, rest), (GapKind.ONLY_AFTER, more)):
-                names = [(gap, _name(form)) for form in side if form.collective == kind]
-                self.pair.gaps.update(names)
+        rest = [(GapKind.ONLY_BEFORE, x.form) for x in before if not _is_output(samples[0], x)]
+        rest += [(GapKind.ONLY_AFTER, y.form) for y in after if not _is_output(samples[1], y)]
+        rest.sort(key=lambda gap: gap[1].collective)
+        self.pair.gaps.update((gap, _name(form)) for gap, form in rest)
 
     def _note_replaced(self, samples: SamplePair, alone: ArrayLists) -> None:
         """Note collectives of two kinds whose results are outputs, each of its program only."""
@@ -113,20 +108,6 @@ class CollectiveComparison:
             ):
                 text, about = f"{kinds[1]} instead of {kinds[0]}", right.form.about
                 self.pair.clues.replaced[f"{text}: {about}" if about else text] = None
-
-    def _is_regrouped(self, sides: ArrayLists, alone: ArrayLists, kind: str) -> bool:
-        """Whether the results of one kind are those of the other side, joined or split."""
-        results: list[list[CollectiveResult]] = []
-        for side, arrays in zip(sides, alone, strict=True):
-            chosen = [array for array in arrays if array.form.collective == kind]
-            found = [read_result(array, side) for array in chosen]
-            results.append([result for result in found if result is not None])
-            if not chosen or len(results[-1]) < len(chosen):
-                return False
-        if not have_same_numbers(*results):
-            return False
-        self.results += len(results[0])
-        return True
 
     def _compare_result(
         self, call: int, sides: ArrayLists, i: int, j: int

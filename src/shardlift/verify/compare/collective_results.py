@@ -86,33 +86,12 @@ def _where_unequal(pair: ArrayPair) -> ArrayPair:
     return pair[0].ravel()[unequal], pair[1].ravel()[unequal]
 
 
-def have_same_numbers(
-    before: Sequence[CollectiveResult], after: Sequence[CollectiveResult]
-) -> bool:
-    """Whether all results together have the same numbers on each device, in any order.
-
-    Several arrays may be exchanged as one, and a loop may be written out.
-    """
-    types = {result.array.dtype for result in (*before, *after)}
-    if len(types) > 1:
-        return False
-    rows = [
-        np.concatenate([_rows(result.views(RESULT_USE)[0]) for result in side], 1)
-        for side in (before, after)
-    ]
-    return rows[0].shape == rows[1].shape and _is_same(*(np.sort(side, 1) for side in rows))
-
-
 def is_sum_of(result: Array, rows: Array) -> bool:
     """Whether a result is the sum of rows over the devices, and over the first of their axes."""
     if rows.shape[rows.ndim - result.ndim + 1 :] != result.shape[1:]:
         return False
     total = wide(rows).reshape(-1, *result.shape[1:]).sum(0)
     return bool(np.any(total)) and np.allclose(wide(result)[0], total, rtol=causes.NEARLY)
-
-
-def _rows(array: Array) -> Array:
-    return array.reshape(array.shape[0], -1)
 
 
 def cause_of(

@@ -132,9 +132,7 @@ def nested_pairs(rng: random.Random) -> Iterator[Pair]:
 _TIMES = r"[248]\.000 times too "
 _ONLY = r"only (before|after)|^more \w+ (before|after)"
 CAUSES = {
-    r"reduction: (gradient|loss|complex|gathered|scan|branch)|phase: sum|nested: sum": (
-        rf"{_TIMES}large|all_gather instead of psum"
-    ),
+    r"reduction: (gradient|loss|complex|scan|branch)|phase: sum|nested: sum": rf"{_TIMES}large",
     r"reduction: (total|divided again)|nested: mean for": rf"{_TIMES}small",
     r"reduction: (top|lowest)": r"pm(ax|in) instead of pm(ax|in)",
     r"scale: gradient|phase: scale": r"8\.000 times too large",

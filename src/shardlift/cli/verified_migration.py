@@ -36,7 +36,7 @@ from shardlift.verify.bisect import (
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance
 from shardlift.verify.compare.verdicts import WANTING, ProgramVerdict, SiteVerdict
 from shardlift.verify.compare.verdicts import SitePlace as Called
-from shardlift.verify.output_comparison import Difference, OutputComparison
+from shardlift.verify.output_comparison import Difference, compare_output, masked
 from shardlift.verify.verdict_text import basis
 
 # What ends a proof without a result.
@@ -154,10 +154,6 @@ class _Verifier:
     unstable_sites: set[SiteId] = field(default_factory=set)
     unstable_output: tuple[Difference, ...] = ()
     other_words: tuple[Difference, ...] = ()  # of the last run that held
-
-    @cached_property
-    def output(self) -> OutputComparison:
-        return OutputComparison(tolerance=self.settings.tolerance)
 
     def verified(self) -> VerifiedMigration:
         if self.settings.facts:
@@ -282,18 +278,19 @@ class _Verifier:
 
     def _differences(self, other: running.Run) -> list[Difference]:
         unstable = {one.place for one in self.unstable_output}
-        return self.output.differences(self.before.output, other.output, unstable)
+        tolerance = self.settings.tolerance
+        return compare_output(self.before.output, other.output, tolerance, unstable)
 
     def _output_notes(self) -> Iterable[str]:
         """What of the output was compared, masked and left out."""
-        comparison, output = self.output, self.before.output
-        masked = ", ".join(f"{name} ({n})" for name, n in comparison.masked(output).items())
+        output = self.before.output
+        hidden = ", ".join(f"{name} ({n})" for name, n in masked(output).items())
         if self.other_words:
             yield "the output differs, though the numbers are the same: " + _listed(
                 str(difference) for difference in self.other_words
             )
-        elif masked or self.settings.verbose:
-            but = f", but for what may differ: {masked}" if masked else ""
+        elif hidden or self.settings.verbose:
+            but = f", but for what may differ: {hidden}" if hidden else ""
             yield f"the output is the same, {output.extent}{but}"
         if self.unstable_output:
             shown = _listed(one.at for one in self.unstable_output)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import NamedTuple
@@ -55,63 +54,66 @@ class Difference(NamedTuple):
         return f"{at}: {_clip(self.before)} before, {_clip(self.after)} after"
 
 
-@dataclass(frozen=True)
-class OutputComparison:
-    """Compares output; ``tolerance`` is the one of numbers in the text."""
+def compare_output(
+    before: ProgramOutput,
+    after: ProgramOutput,
+    tolerance: Tolerance,
+    unstable: Collection[tuple[str, int | None]] = (),
+) -> list[Difference]:
+    """All differences but those at ``unstable`` places, such as `Difference.place`.
 
-    tolerance: Tolerance = field(default_factory=Tolerance)
+    Numbers in the text may differ within the tolerance. What libraries log to standard error is
+    not told from what the program says there, so only standard output is compared.
+    """
+    differences = [
+        difference
+        for name in sorted({*_printed(before), *_printed(after)})
+        for difference in _compare_texts(name, _printed(before), _printed(after), tolerance)
+    ]
+    return [d for d in differences if not {d.place, (d.where, None)} & {*unstable}]
 
-    def differences(
-        self,
-        before: ProgramOutput,
-        after: ProgramOutput,
-        unstable: Collection[tuple[str, int | None]] = (),
-    ) -> list[Difference]:
-        """All differences but those at ``unstable`` places, such as `Difference.place`."""
-        return [
-            difference
-            for name in sorted(before.streams.keys() | after.streams.keys())
-            for difference in self._texts(
-                name, *(own_text(name, side.streams.get(name, "")) for side in (before, after))
-            )
-            if not {difference.place, (name, None)} & {*unstable}
-        ]
 
-    def _texts(self, where: str, before: str, after: str) -> Iterator[Difference]:
-        left, right = shown_lines(before), shown_lines(after)
-        for number, (old, new) in enumerate(zip_longest(left, right)):
-            if old is not None and new is not None and self._same(old, new):
-                continue
-            # If one side has more lines, everything after the first of them is out of step.
-            if len(left) != len(right):
-                yield Difference(where, None, old, new, self._other_numbers(left, right))
-                return
-            yield Difference(where, number, old, new, _same_words(old or "", new or ""))
+def masked(output: ProgramOutput) -> Counter[str]:
+    """How often each mask matched."""
+    counts: Counter[str] = Counter()
+    for text in _printed(output).values():
+        mask(text, counts)
+    return +counts
 
-    def _other_numbers(self, left: Sequence[str], right: Sequence[str]) -> bool:
-        """Whether a line has other numbers, where one side has more lines."""
-        masked, other = ([mask(line) for line in lines] for lines in (left, right))
-        steps = SequenceMatcher(None, masked, other, autojunk=False).get_opcodes()
-        return any(
-            _same_words(old, new) and not self._same(old, new)
-            for step, i, j, k, n in steps
-            if step == "replace"
-            for old in left[i:j]
-            for new in right[k:n]
-        )
 
-    def _same(self, before: str, after: str) -> bool:
-        if before == after:
-            return True
-        before, after = mask(before), mask(after)
-        return before == after or _close(before, after, self.tolerance)
+def _printed(output: ProgramOutput) -> dict[str, str]:
+    """What a program prints to standard output, in each process."""
+    streams = output.streams.items()
+    return {name: without_gloo(text) for name, text in streams if name.startswith("stdout")}
 
-    def masked(self, output: ProgramOutput) -> Counter[str]:
-        """How often each mask matched."""
-        counts: Counter[str] = Counter()
-        for stream in output.streams.items():
-            mask(own_text(*stream), counts)
-        return +counts
+
+def _compare_texts(
+    where: str, before: Mapping[str, str], after: Mapping[str, str], tolerance: Tolerance
+) -> Iterator[Difference]:
+    left, right = (shown_lines(streams.get(where, "")) for streams in (before, after))
+    if len(left) == len(right):
+        for number, (old, new) in enumerate(zip(left, right, strict=True)):
+            if not _same(old, new, tolerance):
+                yield Difference(where, number, old, new, _same_words(old, new))
+        return
+    # Everything after the first line that one side has more is out of step.
+    pairs = zip_longest(left, right)
+    first = next(p for p in pairs if None in p or not _same(p[0], p[1], tolerance))
+    masks = [mask(line) for line in left], [mask(line) for line in right]
+    steps = SequenceMatcher(None, masks[0], masks[1], autojunk=False).get_opcodes()
+    other_numbers = any(
+        _same_words(old, new) and not _same(old, new, tolerance)
+        for step, i, j, k, n in steps
+        if step == "replace"
+        for old in left[i:j]
+        for new in right[k:n]
+    )
+    yield Difference(where, None, *first, other_numbers)
+
+
+def _same(before: str, after: str, tolerance: Tolerance) -> bool:
+    left, right = mask(before), mask(after)
+    return left == right or _close(left, right, tolerance)
 
 
 def mask(text: str, counts: Counter[str] | None = None) -> str:
@@ -134,13 +136,6 @@ def shown_lines(text: str) -> list[str]:
 def _clip(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
 
-
-def own_text(stream: str, text: str) -> str:
-    """A stream without what libraries write there."""
-    return own_lines(text) if stream.startswith("stderr") else without_gloo(text)
-
-
-# ---- standard output
 
 _GLOO = "[Gloo] Rank "
 _OF_GLOO = re.compile(
@@ -167,52 +162,6 @@ def without_gloo(text: str) -> str:
             open_lines = 0
     return "\n".join(kept)
 
-
-# ---- standard error
-
-_LOG = re.compile(
-    r"[IWEF]\d{4} \d\d:|WARNING: All log messages before absl|shardlift: |-{20}$|"
-    r"For simplicity, JAX has removed its internal frames"
-)
-_WARNING = re.compile(r"(?P<file>.+):\d+: (?P<category>\w*Warning): ")
-_OF_LIBRARY = re.compile(r"(^|/)(site|dist)-packages/|/lib/python3|<frozen |^sys$")
-_ABOUT_NAMES = ("DeprecationWarning", "FutureWarning", "PendingDeprecationWarning")
-_ERROR = re.compile(r"(?P<type>(?:\w+\.)*\w+)(?:: |$)")
-
-
-def own_lines(text: str) -> str:
-    """Standard error without what libraries write there.
-
-    These are log lines of XLA, warnings of installed packages and about names that go away, and of
-    tracebacks everything but the types of the errors: the rest names functions of JAX.
-    """
-    kept: list[str] = []
-    skip_source, traceback = False, False
-    for line in text.split("\n"):
-        warning = _WARNING.match(line)
-        if traceback:
-            if line.startswith(" ") or not line.strip():
-                continue
-            error = _ERROR.match(line)
-            kept.append(error["type"] if error else line)
-            traceback = False
-        elif line.startswith("Traceback (most recent call last)"):
-            traceback = True
-        elif skip_source and line.startswith("  "):
-            skip_source = False
-        elif warning and _is_of_library(warning):
-            skip_source = True
-        elif not _LOG.match(line):
-            kept.append(line)
-            skip_source = False
-    return "\n".join(kept)
-
-
-def _is_of_library(warning: re.Match[str]) -> bool:
-    return warning["category"] in _ABOUT_NAMES or bool(_OF_LIBRARY.search(warning["file"]))
-
-
-# ---- numbers
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _VALUE = re.compile(rf"{_NUMBER.pattern}|\b(?:nan|inf|True|False)\b")

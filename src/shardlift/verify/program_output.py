@@ -28,9 +28,9 @@ class ProgramOutput:
 
     @property
     def extent(self) -> str:
-        """How much there is."""
-        lines = {name: text.count("\n") for name, text in self.streams.items()}
-        parts = [f"{count(number, 'line')} of {name}" for name, number in lines.items()]
+        """How much was printed to standard output."""
+        printed = {k: text for k, text in self.streams.items() if k.startswith("stdout")}
+        parts = [f"{count(text.count(chr(10)), 'line')} of {k}" for k, text in printed.items()]
         return ", ".join(parts)
 
 

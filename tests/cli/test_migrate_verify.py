@@ -330,7 +330,6 @@ print("took", time.perf_counter())
     ("where", "told"),
     [
         ("print('x', shown)", "stdout, line 2: 'x 0.0' before, 'x 1.0' after"),
-        ("print('x', shown, file=sys.stderr)", "stderr, line 1: 'x 0.0' before"),
         ("sys.exit(int(shown) + 3)", "the program fails with it"),
     ],
 )

@@ -7,16 +7,16 @@ then ever more rarely, and whenever a program was compiled.
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-from jax.sharding import Sharding
 
 from shardlift import _compat
-from shardlift.capture.schema import LeafFacts, Move, MovedBy, Placement, Proof
+from shardlift.capture.schema import LeafFacts, Move, MovedBy, Proof
 from shardlift.mapping.axes import Axis, argument_names, prefix_leaves, shape_of
 from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.plan import Plan, permit_trace
@@ -43,19 +43,7 @@ class HeldCall(NamedTuple):
 Rows = list[tuple[str, Any, Axis]]  # path, leaf and device axis
 
 
-class _CallWithRows:
-    """One call of a mapped function, taken apart before it runs."""
-
-    rows: Rows  # of the arguments that are not static
-    size: int  # devices; 0: not known
-
-    @property
-    def leaves(self) -> list[Any]:
-        """The arguments that are not static, flat."""
-        return [leaf for _, leaf, _ in self.rows]
-
-
-class PmapCall(_CallWithRows):
+class PmapCall:
     """One call of a pmap, which knows where its arguments belong, and can be inspected."""
 
     comparing = False  # whether the rows of its leaves are compared
@@ -65,8 +53,9 @@ class PmapCall(_CallWithRows):
     def __init__(self, site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.site = site
         self.call = call = site.take_apart(args, kwargs)
-        self.rows = list(zip(site.names(call), call.leaves, call.axes, strict=True))
-        self.size = call.size
+        self.leaves = call.leaves  # of the arguments that are not static
+        self.rows: Rows = list(zip(site.names(call), call.leaves, call.axes, strict=True))
+        self.size = call.size  # devices
         self.compared: dict[str, Comparison] = {}
 
     def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -104,19 +93,15 @@ class PmapCall(_CallWithRows):
 
     def about(self) -> dict[str, Any]:
         """The mapped axis, as the user gave it."""
-        name = self.site.options.axis_name
-        return {
-            "axis_name": "" if name is None else clip(str(name)),
-            "axis_size": int(self.plan.mesh.shape[self.label]),
-        }
+        name, size = self.site.options.axis_name, int(self.plan.mesh.shape[self.label])
+        return {"axis_name": "" if name is None else clip(str(name)), "axis_size": size}
 
     def signature(self) -> Signature:
         """What decides which program the call needs."""
-        leaves = {path: leaf for path, leaf, _ in self.rows}
-        return signature(leaves, *self.structure())
+        return signature({path: leaf for path, leaf, _ in self.rows}, *self.structure())
 
     def arguments(self) -> list[LeafFacts]:
-        """Every argument as it was given."""
+        """Every argument as it was given; of a donated one, whether its memory was not reused."""
         donated = self.site.donated(self.call)
         return [
             self._leaf(row, self.compared.get(row[0]), gone)
@@ -133,7 +118,8 @@ class PmapCall(_CallWithRows):
         self, row: tuple[str, Any, Axis], compared: Comparison | None, donated: bool = False
     ) -> LeafFacts:
         path, leaf, axis = row
-        copies = self._copies(axis) if isinstance(leaf, jax.Array) else 1
+        is_array = isinstance(leaf, jax.Array)
+        copies = self.plan.home.size if is_array and axis is None else 1
         return LeafFacts(
             path=path,
             dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
@@ -141,43 +127,51 @@ class PmapCall(_CallWithRows):
             nbytes=nbytes(leaf) * copies,
             axis=axis,
             donated=donated,
+            kept=int(donated and is_array and not leaf.is_deleted()),
             compared=int(compared is not None),
             equal=None if compared is None else compared.equal,
             digest=None if compared is None else compared.digest,
         )
 
-    def _copies(self, axis: Axis) -> int:
-        return self.plan.home.size if axis is None else 1
-
-    def moves(self, already: Iterable[str]) -> list[Move]:
+    def moves(self, already: set[str]) -> list[Move]:
         """The arguments that the program itself had to bring to its devices."""
-        moved, known = set(already), dict[Any, bool]()
+        known: dict[Any, bool] = {}  # most leaves share a sharding
         moves = []
         for path, leaf, axis in self.rows:
             target = self.plan.sharding(axis)
-            if path not in moved and not _is_in_place(leaf, axis, target, known):
-                size = nbytes(leaf) * self._copies(axis)
-                source: Placement = placement_of(leaf)
-                moves.append(Move(path, source, placement_by(target), size, 1, MovedBy.PROGRAM))
+            if path in already:
+                continue
+            if isinstance(leaf, jax.Array):
+                key = (id(leaf.sharding), axis, leaf.ndim)
+                if key not in known:
+                    known[key] = leaf.sharding.is_equivalent_to(target, leaf.ndim)
+                if known[key]:
+                    continue
+            size = nbytes(leaf) * (self.plan.home.size if axis is None else 1)
+            source, wanted = placement_of(leaf), placement_by(target)
+            moves.append(Move(path, source, wanted, size, 1, MovedBy.PROGRAM))
         return moves
 
     def probe(self, paths: set[str]) -> float | None:
         """How long it takes to place these arguments; they are placed once more, and waited for.
 
-        The program does it as part of the call, where nobody can time it.
+        The program does it as part of the call, where nobody can time it. None: they are gone, or
+        too large to do it twice.
         """
-        chosen = [(leaf, axis) for path, leaf, axis in self.rows if path in paths]
-        return placing_time([(leaf, self.plan.sharding(axis)) for leaf, axis in chosen])
-
-    def kept(self) -> list[str]:
-        """The donated arguments whose memory was not reused."""
-        return [
-            path
-            for (path, leaf, _), donated in zip(
-                self.rows, self.site.donated(self.call), strict=True
-            )
-            if donated and isinstance(leaf, jax.Array) and not leaf.is_deleted()
+        chosen = [
+            (leaf, self.plan.sharding(axis))
+            for path, leaf, axis in self.rows
+            if path in paths and not (isinstance(leaf, jax.Array) and leaf.is_deleted())
         ]
+        if not chosen or sum(nbytes(leaf) for leaf, _ in chosen) > LARGEST_PROBE:
+            return None
+        leaves, shardings = ([*part] for part in zip(*chosen, strict=True))
+        times = []
+        for _ in range(2):  # the first time may compile
+            start = time.perf_counter()
+            jax.block_until_ready(jax.device_put(leaves, shardings))
+            times.append(time.perf_counter() - start)
+        return min(times)
 
     def traced(self, fitted: list[Any] | None) -> Any:
         """The program that ran, None where it cannot be asked without tracing it anew.
@@ -224,25 +218,17 @@ class PmapCall(_CallWithRows):
         """What the program was traced with: the arrays themselves may have been donated to it."""
         types = []
         for leaf, axis in zip(self.call.leaves, self.call.axes, strict=True):
-            here = not isinstance(leaf, jax.Array) or leaf.is_fully_addressable
-            shape = bridge.global_shape(shape_of(leaf), axis) if here else leaf.shape
-            lies = bridge.sharding(axis) if here else leaf.sharding
             kind = jax.typeof(leaf)
+            shape: Any = bridge.global_shape(kind.shape, axis)
+            sharding: Any = bridge.sharding(axis)
+            if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+                shape, sharding = leaf.shape, leaf.sharding
             weak = kind.weak_type
-            types.append(jax.ShapeDtypeStruct(shape, kind.dtype, sharding=lies, weak_type=weak))
+            types.append(jax.ShapeDtypeStruct(shape, kind.dtype, sharding=sharding, weak_type=weak))
         return types
 
 
-def _is_in_place(leaf: Any, axis: Axis, target: Sharding, known: dict[Any, bool]) -> bool:
-    if not isinstance(leaf, jax.Array):
-        return False
-    key = (id(leaf.sharding), axis, leaf.ndim)  # most leaves share a sharding
-    if key not in known:
-        known[key] = leaf.sharding.is_equivalent_to(target, leaf.ndim)
-    return known[key]
-
-
-class JitCall(_CallWithRows):
+class JitCall:
     """One call of jit or shard_map: only the arrays themselves know their layout.
 
     ``static`` has the positions and names of static arguments.
@@ -255,15 +241,15 @@ class JitCall(_CallWithRows):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        self.args, self.size = args, 0
+        self.args, self.size = args, 0  # how many devices is not known
         fixed = {k % len(args) for k in static[0] if -len(args) <= k < len(args)}
         self._numbers = [k for k in range(len(args)) if k not in fixed]
         self._fixed = {name: kwargs[name] for name in kwargs if name in static[1]}
         dynamic = tuple(args[k] for k in self._numbers)
         named = {name: value for name, value in kwargs.items() if name not in self._fixed}
-        leaves, self._tree = jax.tree.flatten((dynamic, named))
+        self.leaves, self._tree = jax.tree.flatten((dynamic, named))
         paths = argument_names(fun, dynamic, named, self._numbers)
-        self.rows = [(path, leaf, None) for path, leaf in zip(paths, leaves, strict=True)]
+        self.rows: Rows = [(path, x, None) for path, x in zip(paths, self.leaves, strict=True)]
 
     def rebuild(self, leaves: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same arguments with other leaves."""
@@ -305,31 +291,10 @@ def static_arguments(fun: Any, options: dict[str, Any]) -> tuple[set[int], set[s
     return positions, named
 
 
-def placing_time(wanted: Iterable[tuple[Any, Sharding]]) -> float | None:
-    """Seconds that it takes to place leaves; None: they are gone, or too large to do it twice."""
-    chosen = [
-        (leaf, lies)
-        for leaf, lies in wanted
-        if not (isinstance(leaf, jax.Array) and leaf.is_deleted())
-    ]
-    if not chosen or sum(nbytes(leaf) for leaf, _ in chosen) > LARGEST_PROBE:
-        return None
-    leaves, shardings = ([*part] for part in zip(*chosen, strict=True))
-    times = []
-    for _ in range(2):  # the first time may compile
-        start = time.perf_counter()
-        jax.block_until_ready(jax.device_put(leaves, shardings))
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def nbytes(leaf: Any) -> int:
     """The bytes of a leaf, of all its rows."""
-    size = 1
-    for n in shape_of(leaf):
-        size *= n
     dtype = getattr(leaf, "dtype", None)
-    return size * int(getattr(dtype, "itemsize", 8))
+    return math.prod(shape_of(leaf)) * int(getattr(dtype, "itemsize", 8))
 
 
 def compare_leaves(rows: Iterable[tuple[str, Any, Axis]]) -> dict[str, Comparison]:

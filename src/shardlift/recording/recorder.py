@@ -30,7 +30,7 @@ from shardlift.recording import compilations
 from shardlift.recording.caller import assigned_name, codes_of, names_of, user_line
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import ObservedFunction, hook_every, hook_pmap
-from shardlift.recording.inspector import Inspector, is_compiled
+from shardlift.recording.inspector import Inspector
 from shardlift.recording.mapped_calls import nbytes
 from shardlift.recording.notebook_lines import first_lines
 from shardlift.recording.output_reads import observed_reads
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from shardlift.recording.tape.taped_calls import TapedCalls
 
 MOST_SITES, MOST_NAMES = 256, 500
-MOST_LEFT_OUT = 10_000  # sites beyond, that are counted
 BATCH = 512  # calls that are counted together
 _clock = time.perf_counter
 
@@ -122,44 +121,40 @@ class Recorder:
 
     def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
         """The given jit; its functions are sites where calls are on tape."""
-        return self._hook_for_tape(jit, SiteKind.JIT)
+        is_taped = self._tape is not None
+        return hook_every(jit, SiteKind.JIT, self._observe, self._faulty) if is_taped else jit
 
     def shard_map(self, shard_map: Callable[..., Any]) -> Callable[..., Any]:
         """The given shard_map; its functions are sites where calls are on tape."""
-        return self._hook_for_tape(shard_map, SiteKind.SHARD_MAP)
-
-    def _hook_for_tape(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
         if self._tape is None:
-            return transform
-        return hook_every(transform, kind, self._observe, self._faulty)
+            return shard_map
+        return hook_every(shard_map, SiteKind.SHARD_MAP, self._observe, self._faulty)
 
     def _observe(self, mapped: ObservedFunction) -> Any:
         """A mapped function whose calls are recorded; itself, where they cannot be."""
-        record = self._site(self._numbered(mapped), mapped.kind)
+        key = mapped.key
+        if self._tape is not None:  # then each function of a line is a site
+            codes = self._codes.setdefault(key, [])
+            code = codes_of(mapped.fun)
+            if code not in codes:
+                codes.append(code)
+            key = key._replace(number=codes.index(code))
+        record = self._site(key, mapped.kind)
         if record is None:
             return mapped.call
         timed = self._facts and mapped.kind is SiteKind.PMAP
         tape = self._taped(record, mapped, timed)
-        call = tape or mapped.call
         if timed:
-            recorded = functools.update_wrapper(self._timed(record, mapped, call), mapped.call)
-        elif tape is None:
-            return mapped.call
-        else:
+            recorded = self._timed(record, mapped, tape or mapped.call)
+            functools.update_wrapper(recorded, mapped.call)
+        elif tape is not None:
             recorded = functools.update_wrapper(lambda *a, **kw: tape(*a, **kw), mapped.fun)
-        _copy_methods(mapped.call, recorded)
+        else:
+            return mapped.call
+        for name in dir(mapped.call):  # `lower`, `eval_shape` and the like
+            if not name.startswith("__") and hasattr(mapped.call, name):
+                setattr(recorded, name, getattr(mapped.call, name))
         return recorded
-
-    def _numbered(self, mapped: ObservedFunction) -> SiteKey:
-        """The key; each function of a line has its own if calls are compared, not only counted."""
-        key = mapped.key
-        if self._tape is None:
-            return key
-        codes = self._codes.setdefault(key, [])
-        code = codes_of(mapped.fun)
-        if code not in codes:
-            codes.append(code)
-        return key._replace(number=codes.index(code))
 
     def _taped(
         self, record: SiteRecord, mapped: ObservedFunction, timed: bool
@@ -168,9 +163,8 @@ class Recorder:
             return None
         from shardlift.recording.tape.taped_calls import TapedCalls
 
-        key = mapped.key
         record.names.update(dict.fromkeys(names_of(mapped.fun)))
-        if variable := assigned_name(key.file, key.line):
+        if variable := assigned_name(mapped.key.file, mapped.key.line):
             record.names[variable] = None
         if here.taped is not None:  # it is made inside a call on tape, while that is traced
             here.taped.contain(record)
@@ -203,9 +197,8 @@ class Recorder:
                 here.running = outer
             left = clock()
             if running.busy or look is not None:
-                if look is None and mapped.inspected and is_compiled(running, mapped):
-                    look = inspector.inspect(mapped, args, kwargs)
-                inspector.after(record, mapped, running, look, out, (entered, left))
+                given, span = (args, kwargs), (entered, left)
+                inspector.after(record, mapped, running, look, given, out, span)
             else:
                 here.spare = running
                 record.pending.append(left - entered)
@@ -229,8 +222,7 @@ class Recorder:
         with self._lock:
             if key not in self._sites:
                 if self._tape is None and len(self._sites) >= MOST_SITES:
-                    if len(self._sites_left_out) < MOST_LEFT_OUT:
-                        self._sites_left_out.add(key)
+                    self._sites_left_out.add(key)
                     return None
                 self._sites[key] = SiteRecord(key, len(self._sites), kind)
                 self._inspector.sites = len(self._sites)
@@ -311,13 +303,12 @@ class Recorder:
         calls = sum(record.calls for record in records)
         used = calls > 0 or any(record.samples for record in records)
         process = replace(self._inspector.process or process_facts(used), ended=not self.running)
-        began = self._began
         children = None if self._tape is None else self._tape.children
         return Capture(
             command=self._command,
             patched=self._patched,
             started=self._started,
-            seconds=_clock() - began,
+            seconds=_clock() - self._began,
             processes=(process,),
             sites=tuple(record.freeze(process.index) for record in records),
             used=dict(self._used),
@@ -330,10 +321,8 @@ class Recorder:
 
     def note_devices(self) -> None:
         """Note the devices, before JAX lets go of them at the end of the process."""
-        if self._inspector.process is None and any(
-            record.samples for record in self._sites.values()
-        ):
-            self._inspector.process = process_facts(True)
+        if any(record.samples for record in self._sites.values()):
+            self._inspector.process = self._inspector.process or process_facts(True)
 
     def has_calls(self) -> bool:
         """Whether the program has called a mapped function."""
@@ -365,10 +354,3 @@ class Recorder:
         """A few lines for the end of a run, with the next command to type."""
         path, capture = self._written or ("", self.capture())
         return "\n".join(summarise(capture, path))
-
-
-def _copy_methods(mapped: Any, recorded: Any) -> None:
-    """``lower``, ``eval_shape`` and the like, which a function that takes its place has too."""
-    for name in dir(mapped):
-        if not name.startswith("__") and hasattr(mapped, name):
-            setattr(recorded, name, getattr(mapped, name))

@@ -104,20 +104,12 @@ class SiteRecord:
         by_size = sorted(leaves, key=lambda leaf: -leaf.nbytes)
         kept = {leaf.path for leaf in by_size[:MOST_LEAVES]}
         self.left_out = max(self.left_out, len(by_size) - len(kept))
-        joined = {
-            leaf.path: _join(into.get(leaf.path), _clip(leaf))
-            for leaf in leaves
-            if leaf.path in kept
-        }
+        old = dict(into)
         into.clear()
-        into.update(joined)
-
-    def note_kept(self, paths: Iterable[str]) -> None:
-        """Count donated leaves that were not reused in an inspected call."""
-        for path in paths:
-            leaf = self.arguments.get(clip(path))
-            if leaf is not None:
-                self.arguments[leaf.path] = dataclasses.replace(leaf, kept=leaf.kept + 1)
+        for leaf in leaves:
+            if leaf.path in kept:
+                short = dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
+                into[short.path] = _join(old.get(short.path), short)
 
     def note_move(self, move: Move) -> None:
         """Count a move of an argument."""
@@ -131,12 +123,14 @@ class SiteRecord:
     def note_compile(self, seen: Signature | None, seconds: float) -> None:
         """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
-        why = (
-            [CompileReason(ReasonKind.UNKNOWN)] if seen is None else reasons(seen, self.signatures)
+        unknown = [CompileReason(ReasonKind.UNKNOWN)]
+        why = unknown if seen is None else reasons(seen, self.signatures)
+        kept = tuple(
+            CompileReason(reason.kind, clip(reason.path), clip(reason.before), clip(reason.after))
+            for reason in why[:MOST_REASONS]
         )
         if len(self.compiles) >= MOST_COMPILES:
             self.compiles.pop()
-        kept = tuple(map(_clipped_reason, why[:MOST_REASONS]))
         self.compiles.append(Compile(self.calls, seconds, kept))
         if seen is not None and seen not in self.signatures:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
@@ -196,15 +190,6 @@ def clip(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
 
 
-def _clip(leaf: LeafFacts) -> LeafFacts:
-    return dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
-
-
-def _clipped_reason(reason: CompileReason) -> CompileReason:
-    path, before, after = map(clip, (reason.path, reason.before, reason.after))
-    return CompileReason(reason.kind, path, before, after)
-
-
 def _added(old: T | None, new: T, *names: str) -> T:
     """The new record; what these fields of the old one have is added."""
     if old is None:
@@ -220,7 +205,7 @@ def _join(old: LeafFacts | None, new: LeafFacts) -> LeafFacts:
     equal = new.equal if old.equal is None else old.equal and new.equal is not False
     return dataclasses.replace(
         new,
-        kept=old.kept,
+        kept=old.kept + new.kept,
         compared=old.compared + new.compared,
         equal=equal,
         digest=new.digest or old.digest,

@@ -114,14 +114,6 @@ def test_unknown_keys_are_passed_over() -> None:
     assert files.loads(json.dumps(tree)) == everything()
 
 
-def test_a_file_may_be_large_and_a_device_not(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(files, "LARGEST_STREAM", 10)
-    (tmp_path / "x.json").write_text(TEXT)
-    assert read(tmp_path / "x.json") == everything()
-    with pytest.raises(CaptureError, match="is no file, and has more than 10 bytes"):
-        read("/dev/zero")
-
-
 @relaxed
 @given(st.integers(0, len(TEXT)))
 def test_a_file_that_was_cut(length: int) -> None:

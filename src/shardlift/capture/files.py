@@ -7,18 +7,17 @@ import functools
 import json
 import math
 import os
-import stat
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, ArrayForm, Capture, Values
+from shardlift.capture.schema import BUCKETS, SCHEMA, VERSION, Capture
 
-LARGEST_STREAM = 256 * 2**20  # bytes that are read from a pipe
 LARGEST_NUMBER = 2**63
 
 
@@ -28,11 +27,7 @@ class CaptureError(ValueError):
 
 def read(path: str | os.PathLike[str]) -> Capture:
     """Read a capture from a file; raises `CaptureError` if it is damaged or is not one."""
-    with open(path, "rb") as file:
-        is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-        data = file.read() if is_file else file.read(LARGEST_STREAM + 1)  # a device has no end
-    if not is_file and len(data) > LARGEST_STREAM:
-        raise CaptureError(f"{path} is no file, and has more than {LARGEST_STREAM} bytes")
+    data = Path(path).read_bytes()
     try:
         return loads(data)
     except CaptureError as error:
@@ -42,26 +37,12 @@ def read(path: str | os.PathLike[str]) -> Capture:
 def loads(data: bytes | str) -> Capture:
     """Read a capture from JSON."""
     try:
-        tree = json.loads(data, parse_constant=_refuse_constant)
+        tree = json.loads(data)
     except RecursionError:
         raise CaptureError("is not a capture: it is nested too deeply") from None
     except ValueError as error:  # not JSON, not UTF-8, a number of thousands of digits
         why = str(error).partition("\n")[0][:200]
         raise CaptureError(f"is damaged, or is not a capture: {why}") from None
-    _check_head(tree)
-    try:
-        capture: Capture = _decoder(Capture)(tree)
-    except _WrongValueError as error:
-        raise CaptureError(f"is damaged: {error.where or 'it'} should be {error}") from None
-    _check_sense(capture)
-    return capture
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _check_head(tree: Any) -> None:
     if not isinstance(tree, dict) or tree.get("schema") != SCHEMA:
         raise CaptureError(f'is not a capture: it does not say "schema": "{SCHEMA}"')
     version = tree.get("version")
@@ -72,14 +53,20 @@ def _check_head(tree: Any) -> None:
             f"was written by a newer shardlift: it is a capture of version {version}, and this "
             f"one reads versions up to {VERSION}. pip install --upgrade shardlift"
         )
+    try:
+        capture: Capture = _decoder(Capture)(tree)
+    except _WrongValueError as error:
+        raise CaptureError(f"is damaged: {error.where or 'it'} should be {error}") from None
+    _check_references(capture)
+    return capture
 
 
-def _check_sense(capture: Capture) -> None:
-    """Check that references inside the capture are valid."""
+def _check_references(capture: Capture) -> None:
     for site in capture.sites:
+        counts = [len(forms) for forms in site.forms]
         for sample in site.samples:
-            for side in (sample.inputs, sample.outputs, sample.inside):
-                if side is not None and not _fits(side, site.forms):
+            for values in (sample.inputs, sample.outputs, sample.inside):
+                if values is not None and counts[values.forms :][:1] != [len(values.digests)]:
                     raise CaptureError(
                         f"is damaged: the digests of call {sample.call} of {site.function} belong "
                         "to no list of forms"
@@ -89,21 +76,10 @@ def _check_sense(capture: Capture) -> None:
                 raise CaptureError(f"is damaged: times.{name} of {site.file} has a strange bucket")
 
 
-def _fits(values: Values, forms: Sequence[Sequence[ArrayForm]]) -> bool:
-    return values.forms < len(forms) and len(values.digests) == len(forms[values.forms])
-
-
 class _WrongValueError(Exception):
-    """A value that is not of the type of its field."""
+    """A value that is not of the type of its field, and where it stands."""
 
-    def __init__(self, wanted: str) -> None:
-        super().__init__(wanted)
-        self.where = ""
-
-    def inside(self, place: str) -> _WrongValueError:
-        """Prepend a place: the error is on its way to the outermost value."""
-        self.where = f"{place}{'.' if self.where[:1] not in ('', '[') else ''}{self.where}"
-        return self
+    where = ""
 
 
 @functools.cache
@@ -113,9 +89,9 @@ def _decoder(wanted: Any) -> Callable[[Any], Any]:
     Types are looked at once, and places are only put together for an error: a capture may have
     millions of values.
     """
-    if dataclasses.is_dataclass(wanted):
-        return _part_decoder(typing.cast("type", wanted))
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if dataclasses.is_dataclass(wanted):
+        return _record_decoder(typing.cast("type", wanted))
     if origin is types.UnionType:
         decode = _decoder(arguments[0])
         return lambda value: None if value is None else decode(value)
@@ -123,17 +99,15 @@ def _decoder(wanted: Any) -> Callable[[Any], Any]:
         return _tuple_decoder(arguments)
     if origin is dict:
         return _dict_decoder(_decoder(arguments[1]))
-    if issubclass(wanted, StrEnum):
-        return _enum_decoder(wanted)
-    return _SCALARS[wanted]
+    return _scalar_decoder(wanted)
 
 
-def _part_decoder(part: type) -> Callable[[Any], Any]:
-    hints = typing.get_type_hints(part)
-    fields = [(f.name, _decoder(hints[f.name])) for f in dataclasses.fields(part)]
+def _record_decoder(record: type) -> Callable[[Any], Any]:
+    hints = typing.get_type_hints(record)
+    fields = [(f.name, _decoder(hints[f.name])) for f in dataclasses.fields(record)]
     needed = [
         f.name
-        for f in dataclasses.fields(part)
+        for f in dataclasses.fields(record)
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
     ]
 
@@ -141,16 +115,9 @@ def _part_decoder(part: type) -> Callable[[Any], Any]:
         _demand(isinstance(value, dict), "an object")
         for name in needed:
             _demand(name in value, f"an object with {name}")
-        return part(**{name: _at(name, d, value[name]) for name, d in fields if name in value})
+        return record(**{name: _at(name, d, value[name]) for name, d in fields if name in value})
 
     return decode
-
-
-def _at(place: str, decode: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return decode(value)
-    except _WrongValueError as error:
-        raise error.inside(place) from None
 
 
 def _tuple_decoder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
@@ -176,39 +143,40 @@ def _dict_decoder(decode_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return decode
 
 
-def _enum_decoder(words: type[StrEnum]) -> Callable[[Any], Any]:
-    members = {word.value: word for word in words}
-    wanted = f"one of {', '.join(words)}"
+# What a value has to be, the check, and the conversion; texts are made safe to show on a terminal.
+_SCALARS: dict[Any, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
+    str: ("text", lambda value: isinstance(value, str), escape_control),
+    bool: ("true or false", lambda value: isinstance(value, bool), bool),
+    int: ("a count", lambda value: type(value) is int and 0 <= value < LARGEST_NUMBER, int),
+    float: (
+        "a number that is not negative",
+        lambda value: type(value) in (int, float) and 0 <= value < LARGEST_NUMBER,
+        float,
+    ),
+}
 
-    def decode(value: Any) -> StrEnum:
-        _demand(isinstance(value, str) and value in members, wanted)
-        return members[value]
+
+def _scalar_decoder(wanted: Any) -> Callable[[Any], Any]:
+    if issubclass(wanted, StrEnum):
+        words = [*wanted]
+        name, fits, convert = f"one of {', '.join(words)}", words.__contains__, wanted
+    else:
+        name, fits, convert = _SCALARS[wanted]
+
+    def decode(value: Any) -> Any:
+        _demand(fits(value), name)
+        return convert(value)
 
     return decode
 
 
-def _text(value: Any) -> str:
-    _demand(isinstance(value, str), "text")
-    return escape_control(value)  # so that showing it is safe on a terminal
-
-
-def _flag(value: Any) -> bool:
-    _demand(isinstance(value, bool), "true or false")
-    return bool(value)
-
-
-def _whole(value: Any) -> int:
-    _demand(type(value) is int and 0 <= value < LARGEST_NUMBER, "a count")
-    return int(value)
-
-
-def _real(value: Any) -> float:
-    is_number = type(value) in (int, float) and 0 <= value < LARGEST_NUMBER and math.isfinite(value)
-    _demand(is_number, "a number that is not negative")
-    return float(value)
-
-
-_SCALARS: dict[Any, Callable[[Any], Any]] = {str: _text, bool: _flag, int: _whole, float: _real}
+def _at(place: str, decode: Callable[[Any], Any], value: Any) -> Any:
+    """Decode a value; an error gets the place, on its way to the outermost value."""
+    try:
+        return decode(value)
+    except _WrongValueError as error:
+        error.where = f"{place}{'.' if error.where[:1] not in ('', '[') else ''}{error.where}"
+        raise
 
 
 def _demand(is_right: bool, wanted: str) -> None:

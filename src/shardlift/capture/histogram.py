@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ class Histogram:
         self.count = 0
         self.total = 0.0
         self.max = 0.0
-        self.buckets: dict[int, int] = {}
+        self.buckets: Counter[int] = Counter()
 
     def add(self, seconds: float) -> None:
         """Add one time."""
@@ -34,17 +35,12 @@ class Histogram:
         buckets = PER_OCTAVE * (exponents - 2 - LOWEST) + (2 * PER_OCTAVE * mantissas).astype(int)
         buckets[times < 2.0**LOWEST] = 0
         numbers, counts = np.unique(np.minimum(buckets, BUCKETS - 1), return_counts=True)
-        for bucket, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            self._count(bucket, count)
-
-    def _count(self, bucket: int, count: int) -> None:
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + count
+        self.buckets.update(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
 
     def freeze(self) -> Distribution:
         """The distribution for a capture."""
-        return Distribution(
-            self.count, self.total, self.max, tuple(sorted(self.buckets.copy().items()))
-        )
+        buckets = tuple(sorted(self.buckets.copy().items()))
+        return Distribution(self.count, self.total, self.max, buckets)
 
 
 def added(distributions: Iterable[Distribution]) -> Distribution:
@@ -54,6 +50,5 @@ def added(distributions: Iterable[Distribution]) -> Distribution:
         total.count += part.count
         total.total += part.total
         total.max = max(total.max, part.max)
-        for bucket, count in part.buckets:
-            total._count(bucket, count)
+        total.buckets.update(dict(part.buckets))
     return total.freeze()

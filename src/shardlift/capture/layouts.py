@@ -35,19 +35,12 @@ def root(array: Array, axis: int | None = None) -> Array:
 
 def from_root(least: Array, shape: Sequence[int], axis: int | None) -> Array:
     """Rebuild an array from its root."""
-    shape = tuple(shape)
-    if not axis:
-        return np.broadcast_to(least.reshape(_last_axes(least, shape)), shape)
-    moved = (shape[axis], *shape[:axis], *shape[axis + 1 :])
-    rows = np.broadcast_to(least.reshape(_last_axes(least, moved)), moved)
-    return np.moveaxis(rows, 0, axis)
-
-
-def _last_axes(least: Array, shape: Shape) -> Shape:
-    """The last axes of ``shape``, as many as the root has left."""
-    for k in range(len(shape) + 1):
-        if math.prod(shape[k:]) == least.size:
-            return shape[k:]
+    axis = axis or 0
+    moved = (*shape[axis : axis + 1], *shape[:axis], *shape[axis + 1 :])
+    for k in range(len(moved) + 1):
+        if math.prod(moved[k:]) == least.size:
+            rows = np.broadcast_to(least.reshape(moved[k:]), moved)
+            return np.moveaxis(rows, 0, axis) if axis else rows
     raise ValueError(f"{least.size} elements are no root of an array of shape {shape}")
 
 
@@ -101,9 +94,12 @@ def layout_of(
     if before == after:
         return LayoutChange.SAME
     more, fewer, axis = _by_length(before, after, axes)
-    if _joins_at(more, fewer, axis, devices) is not None:
-        return LayoutChange.JOINED
-    return None if _drops(more, fewer, axis) is None else LayoutChange.COPIES
+    for k in _device_axes(more, axis):
+        most = next((m for m in range(1, len(more)) if math.prod(more[k : k + m]) == devices), 1)
+        for end in range(k + 2, k + most + 2):
+            if (*more[:k], math.prod(more[k:end]), *more[end:]) == fewer:
+                return LayoutChange.JOINED
+    return None if _dropped_axis(more, fewer, axis) is None else LayoutChange.COPIES
 
 
 def _by_length(before: Shape, after: Shape, axes: Axes) -> tuple[Shape, Shape, int | None]:
@@ -113,24 +109,14 @@ def _by_length(before: Shape, after: Shape, axes: Axes) -> tuple[Shape, Shape, i
     return after, before, axes[1]
 
 
-def _candidates(shape: Shape, axis: int | None) -> list[int]:
+def _device_axes(shape: Shape, axis: int | None) -> list[int]:
     """The axes that may be the device axis."""
     return [k for k in dict.fromkeys((axis or 0, 0)) if k < len(shape)]
 
 
-def _joins_at(split: Shape, joined: Shape, axis: int | None, devices: int) -> int | None:
-    """The axis from which on axes of ``split`` are joined to give ``joined``."""
-    for k in _candidates(split, axis):
-        most = next((m for m in range(1, len(split)) if math.prod(split[k : k + m]) == devices), 1)
-        for end in range(k + 2, k + most + 2):
-            if (*split[:k], math.prod(split[k:end]), *split[end:]) == joined:
-                return k
-    return None
-
-
-def _drops(more: Shape, fewer: Shape, axis: int | None) -> int | None:
+def _dropped_axis(more: Shape, fewer: Shape, axis: int | None) -> int | None:
     """The axis of ``more`` without which it is ``fewer``."""
-    places = _candidates(more, axis)
+    places = _device_axes(more, axis)
     return next((k for k in places if (*more[:k], *more[k + 1 :]) == fewer), None)
 
 
@@ -146,7 +132,7 @@ def together(
             return before, after.reshape(before.shape), axes[0]
         return before.reshape(after.shape), after, axes[1]
     more, fewer, axis = _by_length(before.shape, after.shape, axes)
-    copies = _drops(more, fewer, axis)
+    copies = _dropped_axis(more, fewer, axis)
     assert copies is not None, "only arrays whose layouts fit are compared"
     left, right = (
         x if x.shape == more else np.broadcast_to(np.expand_dims(x, copies), more)

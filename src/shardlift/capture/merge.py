@@ -8,14 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from shardlift.capture.histogram import added
-from shardlift.capture.schema import (
-    Capture,
-    LeafFacts,
-    Process,
-    Proof,
-    SiteFacts,
-    Times,
-)
+from shardlift.capture.schema import Capture, LeafFacts, Process, Proof, SiteFacts, Times
 
 T = TypeVar("T")
 
@@ -35,15 +28,19 @@ def merge(captures: Iterable[Capture]) -> Capture:
     for capture in parts:
         for site in capture.sites:
             sites.setdefault(site.key, []).append(site)
+    sources: dict[str, str] = {}
+    for capture in parts:
+        for path, digest in capture.sources.items():  # empty if two processes had different texts
+            sources[path] = digest if sources.get(path, digest) == digest else ""
     return dataclasses.replace(
         parts[0],
         started=min(part.started for part in parts),
         seconds=max(part.seconds for part in parts),
         processes=tuple(sorted((p for part in parts for p in part.processes), key=_index)),
-        sites=tuple(_site(group) for group in sites.values()),
+        sites=tuple(_merge_sites(group) for group in sites.values()),
         used=_sum(part.used for part in parts),
-        unseen=_all(part.unseen for part in parts),
-        sources=_same([part.sources for part in parts]),
+        unseen=_once(text for part in parts for text in part.unseen),
+        sources=sources,
     )
 
 
@@ -51,62 +48,45 @@ def _index(process: Process) -> int:
     return process.index
 
 
-def _same(sides: Sequence[dict[str, str]]) -> dict[str, str]:
-    """The digest of each source text; empty where two processes had different texts."""
-    merged: dict[str, str] = {}
-    for side in sides:
-        for path, digest in side.items():
-            merged[path] = digest if merged.get(path, digest) == digest else ""
-    return merged
-
-
-def _site(sites: Sequence[SiteFacts]) -> SiteFacts:
-    looked = max(sites, key=lambda site: site.looked)
+def _merge_sites(sites: Sequence[SiteFacts]) -> SiteFacts:
+    times = {
+        f.name: added(getattr(site.times, f.name) for site in sites)
+        for f in dataclasses.fields(Times)
+    }
     return dataclasses.replace(
-        looked,
+        max(sites, key=lambda site: site.looked),
         processes=tuple(sorted({p for site in sites for p in site.processes})),
-        **{name: sum(getattr(site, name) for site in sites) for name in _ADDED},
+        **{
+            name: sum(getattr(site, name) for site in sites)
+            for name in ("calls", "failed", "nested", "looked")
+        },
         transformed=_sum(site.transformed for site in sites),
-        times=_times([site.times for site in sites]),
-        arguments=_leaves([site.arguments for site in sites]),
-        outputs=_leaves([site.outputs for site in sites]),
-        moves=_merge_groups((move for site in sites for move in site.moves), _MOVE_KEY),
-        reads=_merge_groups((read for site in sites for read in site.reads), _READ_KEY),
-        unseen=_all(site.unseen for site in sites),
-        proofs=_proofs([site.proofs for site in sites if site.calls]),
+        times=Times(**times),
+        arguments=_merge_leaves(leaf for site in sites for leaf in site.arguments),
+        outputs=_merge_leaves(leaf for site in sites for leaf in site.outputs),
+        moves=_add_alike((x for site in sites for x in site.moves), "count", "nbytes"),
+        reads=_add_alike((x for site in sites for x in site.reads), "count", "nbytes", "seconds"),
+        unseen=_once(text for site in sites for text in site.unseen),
+        proofs=_common_proofs([site.proofs for site in sites if site.calls]),
         forms=(),
         samples=(),
     )
 
 
-def _proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
+def _common_proofs(sides: Sequence[tuple[Proof, ...]]) -> tuple[Proof, ...]:
     """The proofs if they are the same in every process, else none."""
-    return sides[0] if sides and all(_conditions(s) == _conditions(sides[0]) for s in sides) else ()
+    conditions = [[(proof.path, proof.needs, proof.arrays) for proof in side] for side in sides]
+    return sides[0] if sides and conditions.count(conditions[0]) == len(sides) else ()
 
 
-def _conditions(proofs: Sequence[Proof]) -> list[object]:
-    return [(proof.path, proof.needs, proof.arrays) for proof in proofs]
-
-
-_MOVE_KEY = ("path", "source", "target", "by")
-_READ_KEY = ("path", "how", "file", "line")
-_ADDED = ("calls", "failed", "nested", "looked")
-
-
-def _times(times: Sequence[Times]) -> Times:
-    names = [f.name for f in dataclasses.fields(Times)]
-    return Times(**{name: added(getattr(part, name) for part in times) for name in names})
-
-
-def _leaves(sides: Sequence[Sequence[LeafFacts]]) -> tuple[LeafFacts, ...]:
+def _merge_leaves(leaves: Iterable[LeafFacts]) -> tuple[LeafFacts, ...]:
     groups: dict[str, list[LeafFacts]] = {}
-    for side in sides:
-        for leaf in side:
-            groups.setdefault(leaf.path, []).append(leaf)
-    return tuple(map(_leaf, groups.values()))
+    for leaf in leaves:
+        groups.setdefault(leaf.path, []).append(leaf)
+    return tuple(map(_merge_leaf, groups.values()))
 
 
-def _leaf(leaves: Sequence[LeafFacts]) -> LeafFacts:
+def _merge_leaf(leaves: Sequence[LeafFacts]) -> LeafFacts:
     verdicts = [leaf.equal for leaf in leaves]
     digests = {leaf.digest for leaf in leaves}
     equal = None if None in verdicts else all(verdicts) and len(digests) == 1
@@ -120,28 +100,22 @@ def _leaf(leaves: Sequence[LeafFacts]) -> LeafFacts:
     )
 
 
-def _merge_groups(parts: Iterable[T], by: tuple[str, ...]) -> tuple[T, ...]:
-    """Merge the parts that agree in the fields ``by``; their other fields are added."""
+def _add_alike(parts: Iterable[T], *counts: str) -> tuple[T, ...]:
+    """Merge the parts that differ in these fields only; these are added."""
     merged: dict[Any, Any] = {}
     for part in parts:
-        key = tuple(getattr(part, name) for name in by)
+        numbers = {name: getattr(part, name) for name in counts}
+        key = dataclasses.replace(part, **dict.fromkeys(counts, 0))  # type: ignore[type-var]
         if key in merged:
-            sums = {
-                f.name: getattr(merged[key], f.name) + getattr(part, f.name)
-                for f in dataclasses.fields(part)  # type: ignore[arg-type]
-                if f.name not in by
-            }
-            part = dataclasses.replace(part, **sums)  # type: ignore[type-var]
-        merged[key] = part
+            old = merged[key]
+            numbers = {name: getattr(old, name) + number for name, number in numbers.items()}
+        merged[key] = dataclasses.replace(part, **numbers)  # type: ignore[type-var]
     return tuple(merged.values())
 
 
 def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for count in counts:
-        total.update(count)
-    return dict(total)
+    return dict(sum(map(Counter, counts), Counter[str]()))
 
 
-def _all(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for group in groups for text in group))
+def _once(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))

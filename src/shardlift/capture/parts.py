@@ -15,8 +15,6 @@ from dataclasses import replace
 from shardlift.capture.files import CaptureError, read, write
 from shardlift.capture.schema import Capture
 
-__all__ = ["find_parts", "merge_parts", "part_path", "read_processes", "read_whole"]
-
 
 def part_path(record: str, process: int) -> str:
     """The file of one process."""
@@ -82,34 +80,35 @@ def merge_parts(record: str, *, running: bool = False) -> Capture:
     With ``running``, processes that have not ended may write their parts again: these are left
     beside the file.
     """
-    parts, _ = _read_parts(record)
-    final = {k: part for k, part in parts.items() if not running or _has_ended(part)}
+    final = {
+        k: part
+        for k, part in _read_parts(record)[0].items()
+        if not running or all(process.ended for process in part.processes)
+    }
     if final:
-        write(_join(record, _merged_before(record), final), record)
+        whole = []  # that other parts of the job were merged into; another file is replaced
+        with contextlib.suppress(OSError, CaptureError):
+            whole = [capture for capture in [read(record)] if capture.job]
+        write(_join(record, whole, final), record)
         for process in final:
             with contextlib.suppress(OSError):
                 os.remove(part_path(record, process))
     return read_whole(record)
 
 
-def _has_ended(part: Capture) -> bool:
-    return all(process.ended for process in part.processes)
-
-
-def _merged_before(record: str) -> list[Capture]:
-    """The capture that other parts of the job were merged into; other files are replaced."""
-    try:
-        whole = read(record)
-    except (OSError, CaptureError):
-        return []
-    return [whole] if whole.job else []
-
-
 def _join(record: str, whole: Sequence[Capture], parts: dict[int, Capture]) -> Capture:
     captures = _of_newest_job([*whole, *parts.values()])
     job = captures[0].job
     _refuse_separate_programs(record, {k: part for k, part in parts.items() if part.job == job})
-    chosen = _once(captures)
+    # The merged capture of a job comes first; of jobs without a name, the newest one.
+    captures.sort(key=lambda c: (-len(c.processes) if c.job else 0, -c.started))
+    chosen: list[Capture] = []
+    taken: set[int] = set()
+    for capture in captures:
+        processes = {process.index for process in capture.processes}
+        if not taken & processes:
+            chosen.append(capture)
+            taken |= processes
     if len(chosen) == 1:
         return chosen[0]
     from shardlift.capture.merge import merge  # needs NumPy, which reading one file does not
@@ -133,22 +132,6 @@ def _read_parts(record: str) -> tuple[dict[int, Capture], list[str]]:
 def _of_newest_job(captures: Sequence[Capture]) -> list[Capture]:
     newest = max(captures, key=lambda capture: capture.started)
     return [capture for capture in captures if capture.job == newest.job]
-
-
-def _once(captures: Sequence[Capture]) -> list[Capture]:
-    """The captures without those whose processes are in another capture.
-
-    The merged capture of a job comes first; of jobs without a name, the newest one.
-    """
-    order = sorted(captures, key=lambda c: (-len(c.processes) if c.job else 0, -c.started))
-    kept: list[Capture] = []
-    taken: set[int] = set()
-    for capture in order:
-        processes = {process.index for process in capture.processes}
-        if not taken & processes:
-            kept.append(capture)
-            taken |= processes
-    return kept
 
 
 def _refuse_separate_programs(record: str, parts: dict[int, Capture]) -> None:

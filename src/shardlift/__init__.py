@@ -36,23 +36,11 @@ _WHERE = {
     "Pmapped": "shardlift.mapping",
     "pmap": "shardlift.mapping",
     "replication": "shardlift._replication",
-    **dict.fromkeys(
-        (
-            "barrier",
-            "device_put_replicated",
-            "device_put_sharded",
-            "local_view",
-            "pad_shard_unpad",
-            "prefetch_to_device",
-            "replicate",
-            "shard",
-            "show",
-            "stitch",
-            "unreplicate",
-        ),
-        "shardlift.arrays",
-    ),
-}
+    **dict.fromkeys((
+        "barrier", "device_put_replicated", "device_put_sharded", "local_view", "pad_shard_unpad",
+        "prefetch_to_device", "replicate", "shard", "show", "stitch", "unreplicate",
+    ), "shardlift.arrays"),
+}  # fmt: skip
 
 __all__ = ["__version__", *_WHERE]
 

@@ -166,11 +166,8 @@ def _context_private() -> Callable[[], Any]:
     return context
 
 
-def _context_public() -> None:
-    """Unknown: no program may be run without `jit`."""
-
-
-context: Callable[[], Any] = _private_or_public(_context_private, lambda: _context_public)
+# Without these names it is unknown, and no program is run without `jit`.
+context: Callable[[], Any] = _private_or_public(_context_private, lambda: lambda: None)
 
 
 def runner(compiled: jax.stages.Compiled, inputs: int) -> Runner | None:

@@ -69,22 +69,6 @@ index_mul = _updater("multiply")
 index_min = _updater("min")
 index_max = _updater("max")
 
-# ---- types of devices (until 0.4.11)
-
-
-class _Platform(type):
-    """A type whose instances are the devices of some platforms."""
-
-    platforms: tuple[str, ...]
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, jax.Device) and instance.platform in cls.platforms
-
-
-CpuDevice = _Platform("CpuDevice", (), {"platforms": ("cpu",)})
-GpuDevice = _Platform("GpuDevice", (), {"platforms": ("gpu", "cuda", "rocm")})
-TpuDevice = _Platform("TpuDevice", (), {"platforms": ("tpu",)})
-
 # ---- jax.core and jax.interpreters
 
 # A pmap is a jitted shard_map now: no equation has this primitive any more.

@@ -104,8 +104,7 @@ def _with_none_as_leaves(
         return None
     if not all(_fits(structure, other) for other in rest):
         return None
-    others = (structure.flatten_up_to(other) for other in rest)
-    return zip(leaves, *others, strict=True), structure
+    return zip(leaves, *map(structure.flatten_up_to, rest), strict=True), structure
 
 
 def _fits(structure: Any, tree: Any) -> bool:

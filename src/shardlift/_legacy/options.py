@@ -39,21 +39,7 @@ class Option:
 
 def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.environ) -> None:
     """Restore the options, with the values of their environment variables."""
-    _restore_definitions(patches, uses)
-    for name, value in OPTIONS.items():
-        note = uses.counter(f"jax.config.{name}")
-        variable = environ.get(name.upper())
-        if variable is not None:
-            uses.note(f"{name.upper()} (environment)")
-            yes = variable.lower() in ("y", "yes", "t", "true", "on", "1")
-            value = variable if isinstance(value, str) else yes
-        if hasattr(jax.config, name):  # this JAX has it still
-            continue
-        _compat.add_option(patches.set, patches.item, Option(name, value, note))
-
-
-def _restore_definitions(patches: Patches, uses: Uses) -> None:
-    """``jax.config.define_bool_state`` and its family (until 0.4.26), omnistaging, ``FLAGS``."""
+    # `jax.config.define_bool_state` and its family (until 0.4.26), omnistaging, `FLAGS`.
     config = type(jax.config)
     for old, define in _compat.option_makers().items():
         noted = uses.count_calls(define, f"jax.config.{old}")
@@ -64,3 +50,13 @@ def _restore_definitions(patches: Patches, uses: Uses) -> None:
     patches.set(config, "x64_enabled", property(lambda self: self.jax_enable_x64))
     for name in ("config", "FLAGS"):  # both read options as attributes
         patches.set(config, name, property(lambda self: self))
+    for name, value in OPTIONS.items():
+        note = uses.counter(f"jax.config.{name}")
+        variable = environ.get(name.upper())
+        if variable is not None:
+            uses.note(f"{name.upper()} (environment)")
+            yes = variable.lower() in ("y", "yes", "t", "true", "on", "1")
+            value = variable if isinstance(value, str) else yes
+        if hasattr(jax.config, name):  # this JAX has it still
+            continue
+        _compat.add_option(patches.set, patches.item, Option(name, value, note))

@@ -5,13 +5,19 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.tracebacks import without_package
 
 __all__ = ["PmapFunction", "old_pmap", "replace_everywhere"]
+
+
+_ARGUMENTS = (
+    "axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend",
+    "axis_size", "donate_argnums", "global_arg_shapes",
+)  # fmt: skip
 
 
 class PmapFunction:
@@ -46,37 +52,16 @@ def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[...
 
     # Until 0.2.10 every argument could be given by position; 0.4 removed global_arg_shapes.
     @functools.wraps(pmap if not isinstance(pmap, functools.partial) else pmap.func)
-    def legacy_pmap(
-        fun: Callable[..., Any],
-        axis_name: Hashable | None = None,
-        in_axes: Any = 0,
-        out_axes: Any = 0,
-        static_broadcasted_argnums: int | Iterable[int] = (),
-        devices: Sequence[Any] | None = None,
-        backend: str | None = None,
-        axis_size: int | None = None,
-        donate_argnums: int | Iterable[int] = (),
-        global_arg_shapes: Any = None,
-    ) -> PmapFunction:
-        if any(shape is not None for shape in global_arg_shapes or ()):
+    def legacy_pmap(fun: Callable[..., Any], *args: Any, **options: Any) -> PmapFunction:
+        options |= dict(zip(_ARGUMENTS[: len(args)], args, strict=True))
+        if any(shape is not None for shape in options.pop("global_arg_shapes", None) or ()):
             raise ValueError(
                 "pmap global_arg_shapes, the shapes over all processes of arguments of a nested "
                 "sharded_jit, was removed with sharded_jit (JAX 0.4) and cannot be restored: "
                 "leave it out."
             )
         note()
-        mapped = pmap(
-            fun,
-            axis_name,
-            in_axes=in_axes,
-            out_axes=out_axes,
-            static_broadcasted_argnums=static_broadcasted_argnums,
-            devices=devices,
-            backend=backend,
-            axis_size=axis_size,
-            donate_argnums=donate_argnums,
-        )
-        return PmapFunction(mapped, fun)
+        return PmapFunction(pmap(fun, **options), fun)
 
     return legacy_pmap
 

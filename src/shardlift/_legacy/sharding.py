@@ -174,14 +174,3 @@ class _IsSharded(type):
 
 class ShardedDeviceArray(metaclass=_IsSharded):
     """The type that the outputs of a pmap had until 0.4."""
-
-
-def make_sharded_device_array(
-    aval: Any, sharding_spec: ShardingSpec, device_buffers: Sequence[jax.Array], *_: Any
-) -> jax.Array:
-    """One array made of buffers that are already on the devices."""
-    devices = np.array([next(iter(buffer.devices())) for buffer in device_buffers])
-    sharding = _named_sharding(devices, sharding_spec)
-    shape = sharding.shard_shape(aval.shape)
-    blocks = [b if b.shape == shape else jax.numpy.reshape(b, shape) for b in device_buffers]
-    return jax.make_array_from_single_device_arrays(aval.shape, sharding, blocks)

@@ -32,10 +32,8 @@ def trace(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     if plan.bridge is None:
         return use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))[0]
 
-    def local(*args: Any, **kwargs: Any) -> Any:
-        return site.call(args, kwargs)
-
-    return jax.jit(local, static_argnums=site.options.static).trace(*args, **kwargs)
+    local = jax.jit(lambda *a, **k: site.call(a, k), static_argnums=site.options.static)
+    return local.trace(*args, **kwargs)
 
 
 def eval_shape(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:

@@ -56,7 +56,11 @@ def fit_leaves(
             placed[k] = rewrap(leaf, wanted)
         elif _is_usable(leaf, wanted, plan):
             continue
-        elif leaf.sharding.device_set == wanted.device_set or _needs_no_transfer(leaf, wanted):
+        # Or does each device hold all it needs already, or does each need the whole value?
+        elif leaf.sharding.device_set == wanted.device_set or (
+            leaf.is_fully_replicated
+            and (wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set)
+        ):
             placed[k] = jax.device_put(leaf, wanted)
         else:
             to_move.append(k)
@@ -114,12 +118,6 @@ def _is_usable(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
     if mesh is None:
         return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
     return list(mesh.devices.flat) == list(wanted.mesh.devices.flat)  # jit wants this order
-
-
-def _needs_no_transfer(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    """Does each device already hold all it needs, or does each need the whole value?"""
-    enough = wanted.is_fully_replicated or wanted.device_set <= leaf.sharding.device_set
-    return leaf.is_fully_replicated and enough
 
 
 def _check_donated_once(

@@ -95,8 +95,11 @@ def make_plan(
     free = free or spans
 
     def program(*args: Any, **kwargs: Any) -> Any:
-        if not (free or _may_trace.get()) and _has_other_names(options, mesh, args, kwargs):
-            raise NotHotError
+        if not (free or _may_trace.get()):
+            leaves = jax.tree.leaves((options.dynamic(args), kwargs))
+            names = {jax.typeof(leaf).sharding.mesh.axis_names for leaf in leaves}
+            if not names <= {(), mesh.axis_names}:
+                raise NotHotError
         with permit_trace(False):  # in the body, other pmaps are called
             return map_block(get_fun(), options, frame, args, kwargs, mesh)
 
@@ -143,15 +146,6 @@ def _refusing_deleted(program: Callable[..., Any], donate: tuple[int, ...]) -> C
         return program(*args, **kwargs)
 
     return guarded
-
-
-def _has_other_names(
-    options: PmapOptions, mesh: Mesh, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> bool:
-    """Whether an argument is on a mesh whose axes have other names."""
-    leaves = jax.tree.leaves((options.dynamic(args), kwargs))
-    names = {jax.typeof(leaf).sharding.mesh.axis_names for leaf in leaves}
-    return not names <= {(), mesh.axis_names}
 
 
 def describe(

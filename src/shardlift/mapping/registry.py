@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -41,21 +42,6 @@ _programs = _Programs()
 _compat.register_cache(_programs, "shardlift.pmap")
 
 
-def _weak_getter(fun: Fun) -> Callable[[], Fun]:
-    """A function that returns ``fun`` without keeping it alive, where that is possible."""
-    try:
-        reference = weakref.ref(fun)
-    except TypeError:
-        return lambda: fun
-
-    def get() -> Fun:
-        target = reference()
-        assert target is not None, "the pmapped function was freed while its pmap is in use"
-        return target
-
-    return get
-
-
 # The sites of each function, by identity: equality is not enough, since the site of a function must
 # neither outlive it nor serve another one. An entry is removed with its function.
 _sites: dict[int, tuple[weakref.ref[Any], dict[Any, MappedFunction]]] = {}
@@ -85,9 +71,20 @@ def site_of(fun: Fun, options: PmapOptions) -> MappedFunction:
         return _make(fun, options)
 
 
+def _alive(reference: weakref.ref[Fun]) -> Fun:
+    target = reference()
+    assert target is not None, "the pmapped function was freed while its pmap is in use"
+    return target
+
+
 def _make(fun: Fun, options: PmapOptions) -> MappedFunction:
     name: str = getattr(fun, "__name__", type(fun).__name__)
-    site = MappedFunction(_weak_getter(fun), name, options)
+    try:
+        reference = weakref.ref(fun)
+    except TypeError:  # then the site keeps it alive
+        site = MappedFunction(lambda: fun, name, options)
+    else:
+        site = MappedFunction(functools.partial(_alive, reference), name, options)
     _programs.sites.add(site)
     return site
 

@@ -246,7 +246,17 @@ class MappedFunction:
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Flatten and check the arguments of a call."""
         dynamic = self.options.dynamic(args)
-        self._check_hashable(args)
+        for k in self.options.static:
+            try:
+                hash(args[k])
+            except TypeError as error:
+                name = argument_names(self.get_fun(), (0,), {}, [k])[0]
+                raise ValueError(
+                    f"Non-hashable static arguments are not supported: argument {name} of "
+                    f"{self.name}, in static_broadcasted_argnums, is of type "
+                    f"{type(args[k])} ({error}). Pass a hashable value, for example a tuple in "
+                    "place of a list, or pass it as an array that is not static."
+                ) from None
         leaves, tree = jax.tree.flatten((dynamic, kwargs))
         axes = leaf_axes(self.options, dynamic, kwargs)
         partial = Call(args, kwargs, leaves, tree, axes, 0)
@@ -269,19 +279,6 @@ class MappedFunction:
         if size == 0:
             raise ValueError("pmap was called with arguments of 0 rows: there is nothing to map.")
         return size
-
-    def _check_hashable(self, args: tuple[Any, ...]) -> None:
-        for k in self.options.static:
-            try:
-                hash(args[k])
-            except TypeError as error:
-                name = argument_names(self.get_fun(), (0,), {}, [k])[0]
-                raise ValueError(
-                    f"Non-hashable static arguments are not supported: argument {name} of "
-                    f"{self.name}, in static_broadcasted_argnums, is of type "
-                    f"{type(args[k])} ({error}). Pass a hashable value, for example a tuple in "
-                    "place of a list, or pass it as an array that is not static."
-                ) from None
 
     def names(self, call: Call) -> Iterable[str]:
         """The name of each leaf of a call, for messages."""

@@ -45,11 +45,9 @@ class Bridge:
 
     def sharding(self, axis: Axis) -> NamedSharding:
         """The sharding of a global array with its rows along ``axis``."""
-        sharding = self._shardings.get(axis)
-        if sharding is None:
-            sharding = NamedSharding(self.mesh, spec_of(axis, self.label))
-            self._shardings[axis] = sharding
-        return sharding
+        if axis not in self._shardings:
+            self._shardings[axis] = NamedSharding(self.mesh, spec_of(axis, self.label))
+        return self._shardings[axis]
 
     def global_shape(self, shape: Sequence[int], axis: Axis) -> tuple[int, ...]:
         """The shape of the array of all rows, from the shape of this process's rows."""

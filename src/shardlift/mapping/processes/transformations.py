@@ -8,6 +8,7 @@ cannot be part of a compiled program, which has one view of its arrays. Under ``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ import jax.extend.core
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
-from shardlift.mapping.axes import Axis, Call, prefix_leaves
+from shardlift.mapping.axes import Call, prefix_leaves
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.pmap_options import PmapOptions
 from shardlift.mapping.processes.bridge import Bridge
@@ -30,70 +31,45 @@ def call_traced(options: PmapOptions, plan: Plan, call: Call) -> Any:
     """
     bridge = plan.bridge
     assert bridge is not None
-    leaves = [
-        to_global(_broadcast(leaf, axis, bridge.rows_here), bridge, axis or 0)
-        for leaf, axis in zip(call.leaves, call.axes, strict=True)
-    ]
+    leaves = []
+    for leaf, axis in zip(call.leaves, call.axes, strict=True):
+        if axis is None:
+            leaf = jnp.broadcast_to(leaf, (bridge.rows_here, *jnp.shape(leaf)))
+        leaves.append(to_global_p.bind(leaf, bridge=bridge, axis=axis or 0))
     args, kwargs = jax.tree.unflatten(call.tree, leaves)
     out = plan.rowwise(*options.with_static(call.args, args), **kwargs)
     out_axes = prefix_leaves(options.out_axes, out, "out_axes")
+    tree: Any
     out_leaves, tree = jax.tree.flatten(out)
     rows = [
-        to_local(leaf, bridge, axis or 0)[0] if axis is None else to_local(leaf, bridge, axis)
-        for leaf, axis in zip(out_leaves, out_axes, strict=True)
+        to_local_p.bind(x, bridge=bridge, axis=a or 0)
+        for x, a in zip(out_leaves, out_axes, strict=True)
     ]
-    return jax.tree.unflatten(tree, rows)
-
-
-def _broadcast(leaf: Any, axis: Axis, rows: int) -> Any:
-    if axis is not None:
-        return leaf
-    leaf = jnp.asarray(leaf)
-    return jnp.broadcast_to(leaf, (rows, *leaf.shape))
+    return tree.unflatten(x[0] if a is None else x for x, a in zip(rows, out_axes, strict=True))
 
 
 # ---- the two conversions
 
-to_global_p = jax.extend.core.Primitive("shardlift_to_global")
-to_local_p = jax.extend.core.Primitive("shardlift_to_local")
 
+def _conversion(
+    name: str, run: Callable[[Any, Bridge, int], Any], rows_of: Callable[[Bridge], int]
+) -> Any:
+    """A primitive that converts an array whose rows are along ``axis``, one process or all."""
+    primitive = jax.extend.core.Primitive(name)
+    primitive.def_impl(lambda x, *, bridge, axis: run(x, bridge, axis))
 
-def to_global(x: Any, bridge: Bridge, axis: int) -> Any:
-    """The global array whose rows of this process, along ``axis``, are ``x``."""
-    return to_global_p.bind(x, bridge=bridge, axis=axis)
+    def resize(aval: Any, *, bridge: Bridge, axis: int) -> Any:
+        shape = (*aval.shape[:axis], rows_of(bridge), *aval.shape[axis + 1 :])
+        return jax.core.ShapedArray(shape, aval.dtype, weak_type=aval.weak_type)
 
-
-def to_local(x: Any, bridge: Bridge, axis: int) -> Any:
-    """The rows of this process of the global array ``x``."""
-    return to_local_p.bind(x, bridge=bridge, axis=axis)
-
-
-def _local_impl(x: Any, *, bridge: Bridge, axis: int) -> Any:
-    return bridge.to_local(jax.device_put(x, bridge.sharding(axis)))
-
-
-to_global_p.def_impl(lambda x, *, bridge, axis: bridge.to_global(x, axis))
-to_local_p.def_impl(_local_impl)
-
-
-def _resize(aval: Any, axis: int, rows: int) -> Any:
-    shape = (*aval.shape[:axis], rows, *aval.shape[axis + 1 :])
-    return jax.core.ShapedArray(shape, aval.dtype, weak_type=aval.weak_type)
-
-
-to_global_p.def_abstract_eval(lambda x, *, bridge, axis: _resize(x, axis, bridge.rows))
-to_local_p.def_abstract_eval(lambda x, *, bridge, axis: _resize(x, axis, bridge.rows_here))
-
-ad.deflinear2(to_global_p, lambda ct, _, **params: [to_local_p.bind(ct, **params)])
-ad.deflinear2(to_local_p, lambda ct, _, **params: [to_global_p.bind(ct, **params)])
-
-
-def _batching_rule(primitive: Any) -> Any:
-    def rule(args: Any, dims: Any, **params: Any) -> Any:
+    def batch(args: Any, dims: Any, **params: Any) -> Any:
         (x,), (dim,) = args, dims
         return primitive.bind(jnp.moveaxis(x, dim, -1), **params), x.ndim - 1
 
-    return rule
+    primitive.def_abstract_eval(resize)
+    batching.primitive_batchers[primitive] = batch
+    mlir.register_lowering(primitive, _refuse)
+    return primitive
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
@@ -107,6 +83,15 @@ def _refuse(*_: Any, **__: Any) -> Any:
     )
 
 
-for _primitive in (to_global_p, to_local_p):
-    batching.primitive_batchers[_primitive] = _batching_rule(_primitive)
-    mlir.register_lowering(_primitive, _refuse)
+to_global_p = _conversion(
+    "shardlift_to_global",
+    lambda x, bridge, axis: bridge.to_global(x, axis),
+    lambda bridge: bridge.rows,
+)
+to_local_p = _conversion(
+    "shardlift_to_local",
+    lambda x, bridge, axis: bridge.to_local(jax.device_put(x, bridge.sharding(axis))),
+    lambda bridge: bridge.rows_here,
+)
+ad.deflinear2(to_global_p, lambda ct, _, **params: [to_local_p.bind(ct, **params)])
+ad.deflinear2(to_local_p, lambda ct, _, **params: [to_global_p.bind(ct, **params)])

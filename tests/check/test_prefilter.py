@@ -40,6 +40,7 @@ def _active(text: str, notebook: bool = False) -> tuple[str, ...]:
         ("x = 1  # noqa: sl201", "SL001", True),
         ("x = 1  # noqa: E501", "SL001", False),
         ("x = 1  # noqa", "SL001", False),
+        ("x = np.stack([y] * n)  # noqa: F821", "SL301", False),  # numpy's alone
         ("jax.pmap(f, in_axes=-1)", "SL207", True),
         ("jax.vmap(f, in_axes=-1)", "SL207", False),
         ("from jax import P\nif P('i') == \\\n  ('i',): pass", "SL714", True),

@@ -6,6 +6,7 @@ row against the installed JAX.
 
 from __future__ import annotations
 
+import functools
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -119,8 +120,14 @@ def can_call(row: Removed, positional: int, keywords: Iterable[str]) -> bool:
 
 def gone_rows(rows: Iterable[Removed], settings: Settings) -> dict[str, Removed]:
     """The names that the JAX or the flax of a project lacks, with successors that it has."""
+    gone = _all_gone(settings)
+    return {row.name: gone[row.name] for row in rows if row.name in gone}
+
+
+@functools.cache
+def _all_gone(settings: Settings) -> dict[str, Removed]:
     gone: dict[str, Removed] = {}
-    for row in rows:
+    for row in ALL:
         here = settings.usable_flax if row.name.startswith("flax.") else settings.target
         if row.gone <= here:
             gone[row.name] = replace(row, successor=spelled_for(row.successor, settings.oldest))

@@ -36,21 +36,6 @@ def test_used_as_it_is(leaf):
     assert fit(leaf) == Fit(None, False)
 
 
-def test_the_order_of_the_devices_counts():
-    leaf = put(Mesh(DEVICES[::-1], ("i",)), P("i"))
-    placed, moved = fit(leaf)
-    assert not moved  # the same set of devices
-    assert placed[0].sharding == PLAN.sharding(0)
-    np.testing.assert_array_equal(placed[0], X)
-
-
-def test_a_value_on_one_device_that_all_need_whole_is_copied():
-    leaf = jax.device_put(X, DEVICES[0])
-    placed, moved = fit(leaf, axis=None)
-    assert not moved
-    assert placed[0].sharding == PLAN.sharding(None)
-
-
 def test_an_explicit_mesh_is_replaced_without_a_copy():
     leaf = put(Mesh(DEVICES, ("i",), axis_types=(jax.sharding.AxisType.Explicit,)), P("i"))
     (placed,), moved = fit(leaf)
@@ -66,14 +51,3 @@ def test_a_deleted_array_is_left_to_jax():
     leaf = jax.device_put(X, DEVICES[0])
     leaf.delete()
     assert fit(leaf) == Fit(None, False)
-
-
-def test_with_nested_axes_only_the_same_mesh_is_used_as_it_is():
-    inner = (("j", 2),)
-    mesh = make_mesh(DeviceRows(tuple(DEVICES), 4), "i", inner)
-    plan = make_plan(lambda: abs, "abs", check_options(abs), mesh, inner)
-    row = X[:4]
-    other = jax.device_put(row, NamedSharding(Mesh(DEVICES.reshape(4, 2), ("a", "b")), P("a")))
-    placed, moved = fit_leaves(plan, "f", [other], [0], [False], "error", list)
-    assert not moved
-    assert placed[0].sharding == plan.sharding(0)

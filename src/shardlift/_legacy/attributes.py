@@ -74,7 +74,7 @@ def restore(patches: Patches, uses: Uses) -> None:
     effects = type(getattr(mlir, "lowerable_effects", None))
     if hasattr(effects, "add_type"):  # a set of effects until 0.4.2, of their types since
         patches.set(effects, "add", lambda self, effect: self.add_type(type(effect)))
-    patches.set(NamedSharding, "devices", property(sharding.device_grid))
+    patches.set(NamedSharding, "devices", property(lambda self: self.mesh.devices))
     patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
 
 

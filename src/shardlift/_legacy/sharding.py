@@ -130,22 +130,14 @@ class PmapSharding(metaclass=_LooksLikePmap):
         devices: Sequence[jax.Device] | None = None,
     ) -> NamedSharding:
         """One row of axis ``sharded_dim`` per device; by default on the first local devices."""
-        if sharded_dim is None:
-            if devices is None:
-                raise ValueError("One of sharded_dim or devices must be set.")
-            mesh = Mesh(np.asarray(devices), ("devices",))
-            return NamedSharding(mesh, PartitionSpec())
-        rows = shape[sharded_dim]
-        given = list(devices) if devices is not None else jax.local_devices()[:rows]
+        if sharded_dim is None and devices is None:
+            raise ValueError("One of sharded_dim or devices must be set.")
+        given = list(devices) if devices is not None else jax.local_devices()
+        rows = len(given) if sharded_dim is None else shape[sharded_dim]
         if len(given) < rows:
             raise ValueError(f"{rows} rows need {rows} devices, but there are {len(given)}")
-        mesh = Mesh(np.asarray(given[:rows]), ("devices",))
-        return NamedSharding(mesh, PartitionSpec(*[None] * sharded_dim, "devices"))
-
-
-def device_grid(sharding: NamedSharding) -> np.ndarray[Any, Any]:
-    """``PmapSharding.devices``: the devices, as a NumPy array."""
-    return sharding.mesh.devices
+        cut = () if sharded_dim is None else (*[None] * sharded_dim, "devices")
+        return NamedSharding(Mesh(np.asarray(given[:rows]), ("devices",)), PartitionSpec(*cut))
 
 
 def sharding_spec(sharding: NamedSharding) -> ShardingSpec:

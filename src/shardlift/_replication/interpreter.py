@@ -7,6 +7,7 @@ are not in the table costs a few dictionary look-ups.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -80,10 +81,7 @@ def devices_apart(value: Value) -> Any:
 
 def all_of(values: Iterable[Value]) -> Value:
     """The result of a function of all these values."""
-    result: Value = None
-    for value in values:
-        result = both(result, value)
-    return result
+    return functools.reduce(both, values, None)
 
 
 def used(value: Value, eqn: Any) -> Value:

@@ -97,8 +97,7 @@ def _stitch(leaf: Any, path: str, mesh: Mesh, spec: Any) -> Any:
                 f"splits it over {parts} local devices: pad it to a multiple of {parts}."
             )
     placed = jax.device_put(leaf, NamedSharding(local, spec))
-    global_shape = [n * g for n, g in zip(shape, _growth(mesh, spec, len(shape)), strict=True)]
-    return _rewrap(placed, tuple(global_shape), sharding)
+    return _rewrap(placed, _whole_shape(placed, mesh, spec), sharding)
 
 
 def _local_view(path: Any, leaf: Any) -> Any:
@@ -111,9 +110,8 @@ def _local_view(path: Any, leaf: Any) -> Any:
         )
     mesh, spec = leaf.sharding.mesh, leaf.sharding.spec
     assert isinstance(mesh, Mesh)
-    growth = _growth(mesh, spec, leaf.ndim)
-    shape = tuple(n // g for n, g in zip(leaf.shape, growth, strict=True))
-    return _rewrap(leaf, shape, NamedSharding(local_mesh(mesh), spec))
+    local = local_mesh(mesh)
+    return _rewrap(leaf, _whole_shape(leaf, local, spec), NamedSharding(local, spec))
 
 
 def _rewrap(x: jax.Array, shape: tuple[int, ...], sharding: NamedSharding) -> jax.Array:
@@ -139,10 +137,10 @@ def local_mesh(mesh: Mesh) -> Mesh:
     return Mesh(block, mesh.axis_names, axis_types=mesh.axis_types)
 
 
-def _growth(mesh: Mesh, spec: Any, ndim: int) -> list[int]:
-    """How many times longer each dimension is in the global view."""
-    whole, part = _splits(mesh, spec, ndim), _splits(local_mesh(mesh), spec, ndim)
-    return [w // p for w, p in zip(whole, part, strict=True)]
+def _whole_shape(array: jax.Array, mesh: Mesh, spec: Any) -> tuple[int, ...]:
+    """The shape of an array on ``mesh`` that is made of shards like those of ``array``."""
+    shard = array.sharding.shard_shape(array.shape)
+    return tuple(n * k for n, k in zip(shard, _splits(mesh, spec, len(shard)), strict=True))
 
 
 def _splits(mesh: Mesh, spec: Any, ndim: int) -> list[int]:

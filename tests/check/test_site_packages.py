@@ -1,4 +1,4 @@
-"""Real files that nobody wrote for us: a sample here, all of them in bench/check_everything.py."""
+"""A sample of real files that nobody wrote for us."""
 
 from __future__ import annotations
 

@@ -57,12 +57,8 @@ def corpus(target: str) -> tuple[bytes, ...]:
 
 def _python() -> tuple[bytes, ...]:
     texts = [text for program in PROGRAMS.values() for text in program.values()]
-    texts += [
-        example
-        for rule in all_rules().values()
-        for example in (*rule.bad, *rule.good)
-        if isinstance(example, str)
-    ]
+    examples = [example for rule in all_rules().values() for example in (*rule.bad, *rule.good)]
+    texts += [example for example in examples if isinstance(example, str)]
     found = [text.encode() for text in texts]
     found += [path.read_bytes() for path in sorted((TESTS / "legacy/programs").glob("*.py"))]
     # Code of other people's, with a pmap in it.
@@ -96,20 +92,18 @@ def _changed(data: bytes, rng: random.Random, files: tuple[bytes, ...]) -> bytes
     at = rng.randrange(len(data) + 1)
     to = min(len(data), at + rng.choice((1, 2, 8, 40, 200)))
     kind = rng.randrange(8)
-    if kind == 0:
-        return data[:at] + data[to:]
-    if kind == 1:
-        return data[:at] + rng.choice(WORDS) + data[at:]
-    if kind == 2:
-        return data[:at] + rng.choice(WORDS) + data[to:]
-    if kind == 3:
-        return data[:at] + data[at:to] + data[at:]
-    if kind == 4:
-        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
-    if kind == 5:
+    if kind < 6:
         other = rng.choice(files)
         start = rng.randrange(len(other) + 1)
-        return data[:at] + other[start : start + rng.choice((20, 200))] + data[at:]
+        new, rest = (
+            (b"", data[to:]),
+            (rng.choice(WORDS), data[at:]),
+            (rng.choice(WORDS), data[to:]),
+            (data[at:to], data[at:]),
+            (bytes([rng.randrange(256)]), data[at + 1 :]),
+            (other[start : start + rng.choice((20, 200))], data[at:]),
+        )[kind]
+        return data[:at] + new + rest
     lines = data.splitlines(keepends=True)
     if kind == 6 and len(lines) > 1:
         one, two = rng.randrange(len(lines)), rng.randrange(len(lines))

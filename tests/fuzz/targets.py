@@ -1,7 +1,7 @@
 """What is fuzzed: bytes go in, and nothing but a sentence may come out.
 
-Each target raises if something is wrong. `python -m tests.fuzz` feeds them mutated files, and
-`python -m tests.fuzz.guided` whatever reaches new code; a part of the first is in the suite.
+Each target raises if something is wrong. `python -m tests.fuzz` feeds them mutated files; a part
+of that is in the suite.
 """
 
 from __future__ import annotations

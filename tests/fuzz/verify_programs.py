@@ -238,12 +238,17 @@ f(w, X)
 """
 
 
+def with_lines(case: Case, **lines: str) -> Case:
+    """The case with other or further lines; the update stays the last."""
+    update = lines.pop("update", case.lines["update"])
+    rest = {name: line for name, line in case.lines.items() if name != "update"}
+    return replace(case, lines={**rest, **lines, "update": update})
+
+
 def changed(case: Case, name: str, old: str, new: str) -> Case | None:
     """The case with another text in one of its lines; None if it is not there."""
     line = case.lines.get(name, "")
-    if old not in line:
-        return None
-    return replace(case, lines={**case.lines, name: line.replace(old, new)})
+    return with_lines(case, **{name: line.replace(old, new)}) if old in line else None
 
 
 Change = Callable[[Case, random.Random], "Case | None"]
@@ -296,9 +301,8 @@ def _in_second_phase(name: str, old: str, new: str) -> Change:
 
 MISTAKES: dict[str, Change] = {
     "scale: gradient": in_line("grads", "jnp.mean(", "8 * jnp.mean("),
-    "scale: step": lambda case, _: replace(
-        case,
-        lines={**case.lines, "update": re.sub(r"\b0\.1\b", "0.2", case.lines["update"])},
+    "scale: step": lambda case, _: with_lines(
+        case, update=re.sub(r"\b0\.1\b", "0.2", case.lines["update"])
     ),
     "axis: mean": in_line("centre", "x.mean(0)", "x.mean(1, keepdims=True)"),
     "axis: index": in_line("index", "1 + 0.1", "1.1 + 0.1"),
@@ -395,20 +399,9 @@ def _renamed_output(case: Case, _: random.Random) -> Case:
     return replace(case, outputs=outputs)
 
 
-def _printed(what: str) -> Change:
-    """A print of something that is computed only for it."""
-
-    def change(case: Case, _: random.Random) -> Case:
-        text = f'jax.debug.print("{{}}", {what})'
-        return replace(
-            case, lines={**_without(case, "update"), "print": text, "update": case.lines["update"]}
-        )
-
-    return change
-
-
-def _without(case: Case, name: str) -> dict[str, str]:
-    return {key: line for key, line in case.lines.items() if key != name}
+def _with_line(name: str, line: str) -> Change:
+    """A further line, whose value nothing else needs."""
+    return lambda case, _: with_lines(case, **{name: line})
 
 
 def _reordered_outputs(case: Case, rng: random.Random) -> Case | None:
@@ -416,13 +409,6 @@ def _reordered_outputs(case: Case, rng: random.Random) -> Case | None:
         return None
     names = rng.sample(sorted(case.outputs), len(case.outputs))
     return replace(case, outputs={name: case.outputs[name] for name in names})
-
-
-def _masked(case: Case, _: random.Random) -> Case:
-    mask = "g = g * (jnp.sum(g * g) < 1e9).astype(g.dtype)"
-    return replace(
-        case, lines={**_without(case, "update"), "mask": mask, "update": case.lines["update"]}
-    )
 
 
 MEANS = [
@@ -444,14 +430,8 @@ def _rate(case: Case, _: random.Random) -> Case | None:
     """The factor of the mean is in the rate; powers of two, so that nothing is rounded."""
     if "0.1 * g" not in case.lines["update"] or "/" in case.lines["update"]:
         return None
-    return replace(
-        case,
-        lines={
-            **case.lines,
-            "mean": 'g = lax.psum(g, "i")',
-            "update": "w = w - (jnp.float32(0.1) / 8) * g",
-        },
-    )
+    update = "w = w - (jnp.float32(0.1) / 8) * g"
+    return with_lines(case, mean='g = lax.psum(g, "i")', update=update)
 
 
 def _backward(case: Case, _: random.Random) -> Case | None:
@@ -459,7 +439,8 @@ def _backward(case: Case, _: random.Random) -> Case | None:
     if case.layout != "global" or {*case.outputs} & {"every", "edges", "branch", "turns"}:
         return None
     grads = case.lines["grads"].replace("jnp.mean(", "lax.pmean(jnp.mean(")
-    lines = {**_without(case, "mean"), "grads": grads.replace("))(w)", '), "i"))(w)')}
+    lines = {**case.lines, "grads": grads.replace("))(w)", '), "i"))(w)')}
+    del lines["mean"]
     return replace(case, lines=lines, check_vma=True)
 
 
@@ -484,51 +465,25 @@ HARMLESS: dict[str, Change] = {
     "another mean": _mean,
     "the mean in the rate": _rate,
     "the mean after the sum": lambda case, rng: in_line("update", "sign(g)", "sign(0.125 * g)")(
-        replace(case, lines={**case.lines, "mean": 'g = lax.psum(g, "i")'}), rng
+        with_lines(case, mean='g = lax.psum(g, "i")'), rng
     ),
     "another name of a function": in_line("loss", "jnp.mean(h ** 2)", "(h * h).mean()"),
     "another tree": _tree,
     "order of outputs": _reordered_outputs,
-    "print: gradient": _printed("g"),
-    "print: a mean": _printed('lax.pmean(jnp.sum(x), "i")'),
-    "print: norm": _printed("jnp.sqrt(jnp.sum(g * g))"),
-    "callback": lambda case, _: replace(
-        case,
-        lines={
-            **_without(case, "update"),
-            "print": "jax.debug.callback(lambda t: None, g)",
-            "update": case.lines["update"],
-        },
-    ),
-    "mask": _masked,
+    "print: gradient": _with_line("print", 'jax.debug.print("{}", g)'),
+    "print: a mean": _with_line("print", 'jax.debug.print("{}", lax.pmean(jnp.sum(x), "i"))'),
+    "print: norm": _with_line("print", 'jax.debug.print("{}", jnp.sqrt(jnp.sum(g * g)))'),
+    "callback": _with_line("print", "jax.debug.callback(lambda t: None, g)"),
+    "mask": _with_line("mask", "g = g * (jnp.sum(g * g) < 1e9).astype(g.dtype)"),
     BACKWARD: _backward,
 }
+MEAN = {"another mean", "the mean in the rate", "the mean after the sum"}
 # What changes the same part of a program.
 EXCLUSIVE = [
-    {
-        BACKWARD,
-        "another mean",
-        "the mean in the rate",
-        "the mean after the sum",
-        "splitting a function",
-    },
+    {BACKWARD, *MEAN, "splitting a function"},
     {"print: gradient", "print: a mean", "print: norm", "callback"},
-    {
-        "renaming: variable",
-        "another mean",
-        "the mean in the rate",
-        "the mean after the sum",
-        "mask",
-        "print: gradient",
-    },
-    {
-        "formatting",
-        "another mean",
-        "the mean in the rate",
-        "the mean after the sum",
-        "splitting a function",
-        "mask",
-    },
+    {"renaming: variable", *MEAN, "mask", "print: gradient"},
+    {"formatting", *MEAN, "splitting a function", "mask"},
     {"argument", "two sites"},
     {"renaming: variable", "print: norm", "callback", "splitting a function"},
     {"formatting", "another name of a function"},

@@ -9,7 +9,6 @@ outputs.
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
@@ -51,18 +50,19 @@ def hold(look: PmapCall) -> HeldCall:
         raise UntriedError(Untried.MANY_PROCESSES)
     if look.size < 2:
         raise UntriedError(Untried.ONE_DEVICE)
-    owners, mapped = look.owners(), [axis is not None for _, _, axis in look.rows]
-    apart = {
-        owner
-        for owner, (path, _, axis) in zip(owners, look.rows, strict=True)
-        if axis is not None and not _is_same(look, path)
-    }
+    if any(axis is not None and path not in look.compared for path, _, axis in look.rows):
+        raise UntriedError(Untried.TOO_LARGE)  # to be compared in time
+    differing = {path for path, compared in look.compared.items() if not compared.equal}
+    owned = list(zip(look.owners(), look.rows, strict=True))
+    apart = {owner for owner, (path, _, _) in owned if path in differing}
     if not apart:
         raise UntriedError(Untried.EQUAL_ROWS)
-    joined = [is_mapped and k in apart for k, is_mapped in zip(owners, mapped, strict=True)]
-    copies = [look.size if m and not rows else 1 for m, rows in zip(mapped, joined, strict=True)]
-    size = sum(nbytes(leaf) // n for leaf, n in zip(look.leaves, copies, strict=True))
-    if size > LARGEST:
+    joined = [axis is not None and owner in apart for owner, (_, _, axis) in owned]
+    copies = [
+        1 if rows or a is None else look.size
+        for rows, (_, _, a) in zip(joined, look.rows, strict=True)
+    ]
+    if sum(nbytes(leaf) // n for leaf, n in zip(look.leaves, copies, strict=True)) > LARGEST:
         raise UntriedError(Untried.TOO_LARGE)
     leaves = []
     donated = look.site.donated(look.call)
@@ -73,13 +73,7 @@ def hold(look: PmapCall) -> HeldCall:
         elif axis is not None:
             kept = unreplicate(kept)
         leaves.append(_copied(kept) if gone else kept)
-    return HeldCall(leaves, joined, tuple(sorted(k for k in apart if k is not None)))
-
-
-def _is_same(look: PmapCall, path: str) -> bool:
-    if path not in look.compared:
-        raise UntriedError(Untried.TOO_LARGE)  # to be compared in time
-    return look.compared[path].equal
+    return HeldCall(leaves, joined, tuple(sorted(owner for owner in apart if owner is not None)))
 
 
 def _moved(leaf: Any, source: int, target: int) -> Any:
@@ -109,15 +103,22 @@ def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTr
     Raises UntriedError, and whatever the step raises on the whole batch.
     """
     _check(traced.jaxpr, look.label)
-    with _as_it_was(), jax.transfer_guard("allow"):
-        places = [look.plan.sharding(0 if rows else None) for rows in held.joined]
-        held = held._replace(leaves=[*map(jax.device_put, held.leaves, places)])
-        pairs = [*_pairs(look, traced, held)]
+    numpy, python = np.random.get_state(), random.getstate()
+    try:  # the step is traced once more: what it draws on the host is drawn anew
+        with jax.transfer_guard("allow"):
+            places = [look.plan.sharding(0 if rows else None) for rows in held.joined]
+            held = held._replace(leaves=[*map(jax.device_put, held.leaves, places)])
+            pairs = [*_pairs(look, traced, held)]
+    finally:
+        np.random.set_state(numpy)
+        random.setstate(python)
     largest: dict[str, float] = {}
     for pair in pairs:
         largest[pair.group] = max(largest.get(pair.group, 0.0), pair.largest)
-    judged = [(pair.distance(largest[pair.group]), pair) for pair in pairs]
-    difference, worst = max(judged, key=lambda one: one[0] / one[1].bound)
+    distances = [pair.distance(largest[pair.group]) for pair in pairs]
+    difference, worst = max(
+        zip(distances, pairs, strict=True), key=lambda compared: compared[0] / compared[1].bound
+    )
     return WholeBatchTrial(
         joined=held.positions,
         difference=difference,
@@ -140,17 +141,6 @@ def _check(closed: Any, label: str) -> None:
         raise UntriedError(Untried.SIDE_EFFECTS)
 
 
-@contextlib.contextmanager
-def _as_it_was() -> Iterator[None]:
-    """The step is traced once more: the random numbers of the host that it draws are drawn anew."""
-    numpy, python = np.random.get_state(), random.getstate()
-    try:
-        yield
-    finally:
-        np.random.set_state(numpy)
-        random.setstate(python)
-
-
 class _Pair(NamedTuple):
     """An array that the devices computed, and the same of the whole batch."""
 
@@ -160,17 +150,22 @@ class _Pair(NamedTuple):
     whole: Any
 
     @property
+    def is_exact(self) -> bool:
+        """Whether nothing is rounded."""
+        return not jnp.issubdtype(self.devices.dtype, jnp.inexact)
+
+    @property
     def bound(self) -> float:
         """The difference that is allowed, relative to the largest number."""
-        dtype, describe = self.devices.dtype, cast("Any", jnp.finfo)
-        is_exact = not jnp.issubdtype(dtype, jnp.inexact)
-        return _RTOL if is_exact else max(_RTOL, _ULPS * float(describe(dtype).eps))
+        describe = cast("Any", jnp.finfo)
+        precision = 0.0 if self.is_exact else float(describe(self.devices.dtype).eps)
+        return max(_RTOL, _ULPS * precision)
 
     @property
     def largest(self) -> float:
         """The largest number of it."""
-        finite = [np.abs(x[np.isfinite(x)]) for x in map(_numbers, (self.devices, self.whole))]
-        return float(max((x.max() for x in finite if x.size), default=0.0))
+        numbers = np.concatenate([np.abs(_numbers(x)).ravel() for x in (self.devices, self.whole)])
+        return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
     def distance(self, largest: float) -> float:
         """The difference, relative to the largest number, or to a part of that of the group."""
@@ -179,8 +174,7 @@ class _Pair(NamedTuple):
             return MOST_DIFFERENT
         same = (devices == whole) | (np.isnan(devices) & np.isnan(whole))
         error = np.abs(devices - whole)[~same].max(initial=0.0)
-        is_exact = not jnp.issubdtype(self.devices.dtype, jnp.inexact)
-        if error and (is_exact or not np.isfinite(error)):
+        if error and (self.is_exact or not np.isfinite(error)):
             return MOST_DIFFERENT
         return float(error / max(self.largest, _CANCELLED * largest)) if error else 0.0
 
@@ -203,16 +197,13 @@ def _pairs(look: PmapCall, traced: Any, held: HeldCall) -> Iterator[_Pair]:
         row = rows[0] if factor == 1 else rows[0] * jnp.asarray(factor, rows.dtype)
         yield _Pair(at, about.line, host_bits(row), host_bits(result))
     for (path, rows, axis), whole in zip(returned, outputs, strict=True):
-        devices = host_bits(rows) if axis is None else _joined_if_apart(rows, axis, whole)
-        yield _Pair(path, "output", devices, host_bits(jnp.asarray(whole)))
-
-
-def _joined_if_apart(rows: Any, axis: int, whole: Any) -> Any:
-    """The value that all devices have; of an output that differs, the rows one after another."""
-    bits = np.moveaxis(host_bits(rows), axis, 0)
-    if (bits == bits[:1]).all() or bits.ndim < 2 or bits.shape[1:] == np.shape(whole):
-        return bits[0]
-    return bits.reshape(-1, *bits.shape[2:])
+        bits = host_bits(rows)
+        if axis is not None:
+            bits = np.moveaxis(bits, axis, 0)
+            is_same = (bits == bits[:1]).all() or bits.ndim < 2 or bits.shape[1:] == np.shape(whole)
+            # Of an output that differs between devices, the rows one after another.
+            bits = bits[0] if is_same else bits.reshape(-1, *bits.shape[2:])
+        yield _Pair(path, "output", bits, host_bits(jnp.asarray(whole)))
 
 
 def _on_devices(look: PmapCall, traced: Any, held: HeldCall) -> tuple[Any, dict[Any, Any]]:
@@ -220,20 +211,17 @@ def _on_devices(look: PmapCall, traced: Any, held: HeldCall) -> tuple[Any, dict[
     closed = traced.jaxpr
 
     def run(walk: taps.Walk, leaves: list[Any]) -> Any:
-        given = zip(leaves, held.joined, look.call.axes, strict=True)
-        rows = [
-            leaf if axis is None else _moved(leaf if rows else _repeated(leaf, look.size), 0, axis)
-            for leaf, rows, axis in given
-        ]
-        return walk.inside(closed.jaxpr, closed.consts, rows)
+        given: list[Any] = []
+        for leaf, rows, axis in zip(leaves, held.joined, look.call.axes, strict=True):
+            if axis is not None:
+                all_rows = leaf if rows else jnp.broadcast_to(leaf, (look.size, *jnp.shape(leaf)))
+                leaf = _moved(all_rows, 0, axis)
+            given.append(leaf)
+        return walk.inside(closed.jaxpr, closed.consts, given)
 
     returned, exchanged = _run(run, held)
     outputs = jax.tree.unflatten(jax.tree.structure(traced.out_info), returned)
     return look.rows_of(outputs), exchanged
-
-
-def _repeated(row: Any, size: int) -> Any:
-    return jnp.broadcast_to(row, (size, *jnp.shape(row)))
 
 
 def _on_whole_batch(look: PmapCall, held: HeldCall) -> tuple[Any, dict[Any, Any]]:

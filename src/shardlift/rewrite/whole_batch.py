@@ -8,28 +8,28 @@ over such an axis they return what they are given.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum
 
 from shardlift.capture.schema import Untried
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
+from shardlift.rewrite.device_axis.reasons import Obstacle, obstacle
 from shardlift.rewrite.device_axis.site_text import JIT
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.names import is_shadowed
 
 
-class JitObstacle(StrEnum):
-    """Why a step does not become `jax.jit` of the whole batch. `{}` is the detail."""
+class JitObstacle(Enum):
+    """Why a step does not become `jax.jit` of the whole batch; `detail` is filled in."""
 
-    NOT_RECORDED = "no recorded run of this text shows what it computes: record one"
-    NOT_TRIED = "in the recorded run it was not tried on the whole batch: {}"
-    DIFFERS = "on the whole batch it computes something else: {}"
-    INSIDE = "it is also called inside of another program, where it was not looked at"
-    STACKED_ARGUMENT = "argument {} keeps its device axis"
-    OTHER_ARGUMENT = "argument {} is laid out in another way than in the recorded run"
-    STACKED_OUTPUT = "an output keeps its device axis"
-    SHADOWED = f"the name `{JIT}` means something else here"
+    NOT_RECORDED = ("no recorded run of this text shows what it computes", "record one")
+    NOT_TRIED = ("in the recorded run it was not tried on the whole batch", "{detail}")
+    DIFFERS = ("on the whole batch it computes something else", "{detail}")
+    INSIDE = ("it is also called inside of another program, where it was not looked at",)
+    STACKED_ARGUMENT = ("argument {detail} keeps its device axis",)
+    OTHER_ARGUMENT = ("argument {detail} is laid out in another way than in the recorded run",)
+    STACKED_OUTPUT = ("an output keeps its device axis",)
+    SHADOWED = (f"the name `{JIT}` means something else here",)
 
 
 _UNTRIED = {
@@ -47,63 +47,41 @@ _UNTRIED = {
 }
 
 
-@dataclass(frozen=True)
-class JitRefusal:
-    """The obstacle of a step, for a finding."""
-
-    obstacle: JitObstacle
-    detail: object = ""
-
-    def __str__(self) -> str:
-        return self.obstacle.value.format(self.detail)
+Steps = dict[GlobalSite, Sequence[AxisLayout] | Obstacle]
 
 
-@dataclass
-class JitPlan:
-    """The sites that become jit of the whole batch with their layouts, and why others do not."""
-
-    steps: dict[GlobalSite, Sequence[AxisLayout]] = field(default_factory=dict)
-    refusals: dict[GlobalSite, JitRefusal] = field(default_factory=dict)
-
-
-def choose(program: FollowedProgram, decision: Decision) -> JitPlan:
-    """The sites that become jit of the whole batch, for the layouts of a program."""
-    chosen = JitPlan()
+def choose(program: FollowedProgram, decision: Decision) -> Steps:
+    """The layouts of sites that become jit of the whole batch, and why others do not."""
+    steps: Steps = {}
     for site in program.sites.values():
         if decision.obstacle(site) is None and site.results:
             layouts = [decision.argument(site, k) for k in range(site.arguments or 0)]
-            refusal = _not_shown(site, layouts) or _not_written(site, decision)
-            if refusal is None:
-                chosen.steps[site] = layouts
-            else:
-                chosen.refusals[site] = refusal
-    return chosen
+            steps[site] = _refusal(site, decision, layouts) or layouts
+    return steps
 
 
-def _not_shown(site: GlobalSite, layouts: Sequence[AxisLayout]) -> JitRefusal | None:
-    """Why recorded runs do not show that a step computes the same on the whole batch."""
+def _refusal(
+    site: GlobalSite, decision: Decision, layouts: Sequence[AxisLayout]
+) -> Obstacle | None:
+    """Why recorded runs do not show that a step computes the same, or why it is not written."""
     facts = site.facts
     trial = None if facts is None or site.doubt is not None else facts.whole_batch
     if facts is None or trial is None:
-        return JitRefusal(JitObstacle.NOT_RECORDED)
+        return obstacle(JitObstacle.NOT_RECORDED)
     if trial.untried is not None:
         why = _UNTRIED[trial.untried] + (f" ({trial.error})" if trial.error else "")
-        return JitRefusal(JitObstacle.NOT_TRIED, why)
+        return obstacle(JitObstacle.NOT_TRIED, detail=why)
     if not trial.holds:
-        said = f"{trial.at} differs by {trial.difference:.1e} of its largest number"
-        return JitRefusal(JitObstacle.DIFFERS, said)
+        why = f"{trial.at} differs by {trial.difference:.1e} of its largest number"
+        return obstacle(JitObstacle.DIFFERS, detail=why)
     if facts.nested or facts.transformed:
-        return JitRefusal(JitObstacle.INSIDE)
+        return obstacle(JitObstacle.INSIDE)
     for number, layout in enumerate(layouts):
-        if layout not in (AxisLayout.WHOLE, AxisLayout.GLOBAL):
-            return JitRefusal(JitObstacle.STACKED_ARGUMENT, number)
+        if layout is AxisLayout.STACKED:
+            return obstacle(JitObstacle.STACKED_ARGUMENT, detail=number)
         if (layout is AxisLayout.GLOBAL) is not (number in trial.joined):
-            return JitRefusal(JitObstacle.OTHER_ARGUMENT, number)
-    return None
-
-
-def _not_written(site: GlobalSite, decision: Decision) -> JitRefusal | None:
+            return obstacle(JitObstacle.OTHER_ARGUMENT, detail=number)
     if any(layout is not AxisLayout.WHOLE for layout in decision.outputs(site)):
-        return JitRefusal(JitObstacle.STACKED_OUTPUT)
+        return obstacle(JitObstacle.STACKED_OUTPUT)
     is_taken = is_shadowed(site.file, site.node, JIT)
-    return JitRefusal(JitObstacle.SHADOWED) if is_taken else None
+    return obstacle(JitObstacle.SHADOWED) if is_taken else None

@@ -113,13 +113,13 @@ class ObstacleKind(Enum):
 class Obstacle:
     """A fact against a change, and what to do about it."""
 
-    kind: ObstacleKind
+    kind: Enum  # whose value is the text, in parts
     about: Mapping[str, object] = field(default_factory=dict)  # by their names in the text
 
     def __str__(self) -> str:
         return ": ".join(part.format_map(self.about) for part in self.kind.value if part)
 
 
-def obstacle(kind: ObstacleKind, /, **about: object) -> Obstacle:
+def obstacle(kind: Enum, /, **about: object) -> Obstacle:
     """An obstacle, with what its text names."""
     return Obstacle(kind, about)

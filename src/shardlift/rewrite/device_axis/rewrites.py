@@ -35,7 +35,7 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.sites import edits_of, has_comments
-from shardlift.rewrite.whole_batch import JitPlan, choose
+from shardlift.rewrite.whole_batch import choose
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.statements import cut
@@ -117,10 +117,15 @@ def plan(
     if apart := kept_apart(program, decision, Meshes(program, decision)):
         decision = decide(program, left | apart)
     result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
-    jitted = choose(program, decision) if goal is Goal.JIT else JitPlan()
+    jitted = choose(program, decision) if goal is Goal.JIT else {}
     for site in program.sites.values():
-        if site in jitted.steps:
-            form, helpers = whole_batch_form(site, jitted.steps[site], meshes)
+        step = jitted.get(site)
+        if isinstance(step, Obstacle):
+            text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
+            result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
+            step = None
+        if step is not None:
+            form, helpers = whole_batch_form(site, step, meshes)
         elif decision.is_changed(site):
             form, helpers = shard_map_form(site, decision, meshes)
         else:
@@ -133,9 +138,6 @@ def plan(
         if file.many_processes:
             for own, match in join_parts(decision, site, meshes):
                 result.add(own, match)
-    for site, refusal in jitted.refusals.items():
-        text = f"{site.name} is not rewritten to jax.jit of the whole batch: {refusal}"
-        result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
     for key, root in decision.classes.items():
         if decision.layouts[key] is not AxisLayout.STACKED:
             for file, match in rewrite_places(root, meshes):

@@ -8,6 +8,7 @@ of their own, until the value is used as a whole tree: then they are in the same
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -135,24 +136,20 @@ def unify(one: Cell, other: Cell) -> Cell:
     return _check_rows(one)
 
 
+def inside(cell: Cell) -> Iterator[Cell]:
+    """A value and all that is inside of it, each class once."""
+    waiting, seen = [find(cell)], set[int]()
+    while waiting:
+        root = waiting.pop()
+        if id(root) not in seen:
+            seen.add(id(root))
+            yield root
+            waiting += map(find, root.parts.values())
+
+
 def holds(outer: Cell, inner: Cell) -> bool:
     """Whether a value is somewhere inside another, as when a loop descends into a tree."""
-    waiting, seen = [find(part) for part in outer.parts.values()], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if one is inner:
-            return True
-        if id(one) not in seen:
-            seen.add(id(one))
-            waiting += [find(part) for part in one.parts.values()]
-    return False
-
-
-def _to_list(cell: Cell) -> None:
-    """Treat elements that had keys as the elements of a list."""
-    parts, cell.parts = cell.parts, {}
-    for inner in parts.values():
-        unify(part(cell, EACH), inner)
+    return any(root is inner for part in outer.parts.values() for root in inside(part))
 
 
 def collapse(cell: Cell) -> Cell:
@@ -207,10 +204,11 @@ def part(cell: Cell, key: Key) -> Cell:
     if key not in cell.parts:
         if EACH in cell.parts and key != EACH:
             return part(cell, EACH)
-        if key == EACH and cell.parts:
-            _to_list(cell)
-            if key in cell.parts:
-                return find(cell.parts[key])
+        if key == EACH and cell.parts:  # elements that had keys are those of a list
+            parts, cell.parts = cell.parts, {}
+            for inner in parts.values():
+                unify(part(cell, EACH), inner)
+            return part(cell, EACH)
         inner = cell.parts[key] = Cell()
         inner.escapes = list(cell.escapes)
         for made in cell.made:
@@ -237,14 +235,8 @@ def add_use(cell: Cell, use: Point) -> Cell:
     return cell
 
 
-def escape(cell: Cell, said: Escape) -> None:
+def escape(cell: Cell, use: Escape) -> None:
     """Note that a value, with all its parts, is used where it is not followed."""
-    waiting, seen = [find(cell)], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if said not in one.escapes and len(one.escapes) < 8:
-            one.escapes.append(said)
-        waiting += [find(inner) for inner in one.parts.values()]
+    for root in inside(cell):
+        if use not in root.escapes and len(root.escapes) < 8:
+            root.escapes.append(use)

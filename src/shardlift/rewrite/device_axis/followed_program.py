@@ -20,7 +20,7 @@ from shardlift.rewrite.device_axis.cells import (
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, find_program_sites
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
-from shardlift.source.values import External, Known
+from shardlift.source.values import External, Instance, Known, Value
 
 # Classes that a class may be derived from without another's code seeing its attributes.
 _PLAIN_BASES = frozenset(
@@ -116,20 +116,13 @@ class FollowedProgram:
 
     def bound(self, file: File, node: ast.AST) -> Cell:
         """The cell of the value that a binding gives to its name; imports are followed."""
-        if isinstance(node, ast.alias):
-            return self._imported(file, node)
-        return self.binding(node)
-
-    def _imported(self, file: File, alias: ast.alias) -> Cell:
-        if alias in self._bindings:
-            return self._bindings[alias]
-        cell = self._bindings[alias] = Cell()
-        statement = file.index.parents[alias]
-        if isinstance(statement, ast.ImportFrom) and alias.name != "*":
-            base = file.resolver.imported_module(statement)
-            module = self.module(file, base)
+        if not isinstance(node, ast.alias) or node in self._bindings:
+            return self.binding(node)
+        cell, statement = self.binding(node), file.index.parents[node]
+        if isinstance(statement, ast.ImportFrom) and node.name != "*":
+            module = self.module(file, file.resolver.imported_module(statement))
             if module is not None:
-                unify(cell, self.every_binding(module, module.index.module, alias.name))
+                unify(cell, self.every_binding(module, module.index.module, node.name))
         return cell
 
     def module(self, file: File, dotted: str) -> File | None:
@@ -168,12 +161,6 @@ class FollowedProgram:
             owner, file = base, bases[0].file
             seen.add(owner)
 
-    def leak(self, owner: ast.ClassDef, file: File, at: NodePlace) -> None:
-        """An object or its class is passed on: others may see its attributes."""
-        top = self.top_class(owner, file)
-        why = f"is an attribute of the class {owner.name}, which is passed on"
-        self.leaked.setdefault(top, Escape(at, why, outside=True))
-
     # ---- functions
 
     def function(self, known: Known) -> Called:
@@ -188,18 +175,23 @@ class FollowedProgram:
         decorators = getattr(known.node, "decorator_list", [])
         return all(known.file.name(decorator) in _PLAIN_DECORATORS for decorator in decorators)
 
-    def hand_on(self, known: Known, at: NodePlace) -> None:
-        """A function is used as a value: others may call it with anything."""
-        said = Escape(at, "is returned by a function that is passed on as a value", True)
-        self.open(self.function(known), said)
+    def hand_on(self, value: Value, at: NodePlace, use: Escape | None = None) -> None:
+        """A function, class or object is used as a value, or in another way.
 
-    def open(self, called: Called, said: Escape) -> None:
+        Others may call it with anything, or see its attributes.
+        """
+        if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+            why = "is returned by a function that is passed on as a value"
+            self.open(self.function(value), use or Escape(at, why, outside=True))
+        elif isinstance(value, (Known, Instance)):
+            assert isinstance(value.node, ast.ClassDef)
+            why = f"is an attribute of the class {value.node.name}, which is passed on"
+            top = self.top_class(value.node, value.file)
+            self.leaked.setdefault(top, use or Escape(at, why, outside=True))
+
+    def open(self, called: Called, use: Escape) -> None:
         """Others may call a function: its parameters may be anything, and its result is theirs."""
         for argument in all_arguments(called.node.args):
             at = NodePlace(called.file, argument)
-            add_made(self.binding(argument), Point(CellRole.ELSEWHERE, at, why=said))
-        escape(called.result, said)
-
-    def unresolved(self, name: str, at: NodePlace) -> None:
-        """An attribute of an unknown object is read: it may be any method of that name."""
-        self.unresolved_names.setdefault(name, at)
+            add_made(self.binding(argument), Point(CellRole.ELSEWHERE, at, why=use))
+        escape(called.result, use)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, reduce
@@ -29,7 +30,7 @@ from shardlift.rewrite.options import (
 from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use, is_decorator
-from shardlift.source.scopes import positional
+from shardlift.source.scopes import argument_at, positional
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Known, Mapped
 
@@ -103,12 +104,9 @@ class GlobalSite:
         names = positional(function.node) if function is not None else []  # type: ignore[arg-type]
         if facts is None or facts.leaves_left_out or position >= len(names):
             return True
-        leaves = [
-            leaf
-            for leaf in facts.arguments
-            if leaf.path.replace(".", "[").partition("[")[0] == names[position]
-        ]
-        return not leaves or any(len(leaf.shape) <= 1 for leaf in leaves)
+        own = re.compile(rf"{names[position]}(\W|$)")
+        shapes = [leaf.shape for leaf in facts.arguments if own.match(leaf.path)]
+        return not shapes or any(len(shape) <= 1 for shape in shapes)
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""
@@ -153,13 +151,12 @@ def _find_sites(file: File) -> list[GlobalSite]:
 
 def _is_site(file: File, mention: Mention) -> bool:
     """Whether it is a call that maps a function, or the only decorator of a function."""
-    if mention.use is Use.DECORATOR:
-        function = file.index.parents[mention.node]
-        return isinstance(function, ast.FunctionDef) and len(function.decorator_list) == 1
     call = mention.node
-    if mention.use is not Use.CALL or not isinstance(call, ast.Call):
-        return False
-    return bool(call.args) or any(keyword.arg == "fun" for keyword in call.keywords)
+    if mention.use is Use.DECORATOR:
+        function = file.index.parents[call]
+        return isinstance(function, ast.FunctionDef) and len(function.decorator_list) == 1
+    is_call = mention.use is Use.CALL and isinstance(call, ast.Call)
+    return is_call and argument_at(call, 0, "fun") is not None  # type: ignore[arg-type]
 
 
 def _site(file: File, mention: Mention) -> GlobalSite:
@@ -225,7 +222,10 @@ def _assign_facts(
     believed: dict[GlobalSite, list[schema.SiteFacts]] = {}
     for capture in captures:
         names = {file: _recorded_names(file, files, capture) for file in files}
-        changed = next((file.path for file in files if _is_changed(file, names, capture)), "")
+        changed = ""  # a file whose text is not the one that was recorded
+        for file in reversed(files):
+            known = {capture.sources[name] for name in names[file] & capture.sources.keys()}
+            changed = file.path if known and digest(file.source.text) not in known else changed
         recorded = {site: _recorded(site, names[site.file], capture) for site in sites}
         counts = Counter(map(id, recorded.values()))
         for site, facts in recorded.items():
@@ -240,7 +240,12 @@ def _assign_facts(
                     site.obstacles.append(obstacle(ObstacleKind.FEWER_ROWS))
     for site, runs in believed.items():
         runs = [run for run in runs if run.axis_size != 1] or runs  # one device proves nothing
-        site.facts, site.doubt = _combine(runs), _disagreement(site, runs)
+        parts = [", ".join(proof.path for proof in run.proofs) for run in runs if run.proofs]
+        differing = next((other for other in parts if other != parts[0]), None)
+        site.facts, site.doubt = _combine(runs), None
+        if differing is not None:
+            about = {"name": site.name, "parts": f"{parts[0]} and {differing}"}
+            site.doubt = obstacle(ObstacleKind.RUNS_DISAGREE, **about)
 
 
 def _recorded_names(file: File, files: Sequence[File], capture: schema.Capture) -> set[str]:
@@ -255,12 +260,6 @@ def _recorded_names(file: File, files: Sequence[File], capture: schema.Capture) 
     }
     text = digest(file.source.text)
     return exact or ends or {name for name, known in capture.sources.items() if known == text}
-
-
-def _is_changed(file: File, names: Mapping[File, set[str]], capture: schema.Capture) -> bool:
-    """Whether the text of a file is not the one that was recorded."""
-    known = {capture.sources[name] for name in names[file] & capture.sources.keys()}
-    return bool(known) and digest(file.source.text) not in known
 
 
 def _recorded(
@@ -298,12 +297,3 @@ def _combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
         proofs=tuple(proofs),
         whole_batch=worst,
     )
-
-
-def _disagreement(site: GlobalSite, runs: Sequence[schema.SiteFacts]) -> Obstacle | None:
-    parts = [", ".join(proof.path for proof in run.proofs) for run in runs if run.proofs]
-    differing = next((other for other in parts if other != parts[0]), None)
-    if differing is None:
-        return None
-    about = {"name": site.name, "parts": f"{parts[0]} and {differing}"}
-    return obstacle(ObstacleKind.RUNS_DISAGREE, **about)

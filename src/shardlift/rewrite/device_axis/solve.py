@@ -14,7 +14,16 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from shardlift.capture import schema
-from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point, find
+from shardlift.rewrite.device_axis.cells import (
+    Cell,
+    CellRole,
+    Escape,
+    Key,
+    NodePlace,
+    Point,
+    find,
+    inside,
+)
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import (
@@ -151,7 +160,7 @@ def decide(
     """Find the layout of each class; the sites of `left` are not to change, for a reason."""
     decision = Decision(left=left)
     for cell in program.tracked:
-        decision.classes |= {id(root): root for root in _with_parts(cell)}
+        decision.classes |= {id(root): root for root in inside(cell)}
     for key, root in decision.classes.items():
         not_whole, not_global = _not_whole(decision, root), _not_global(decision, root)
         if not_whole is None:
@@ -165,16 +174,6 @@ def decide(
     while _withdraw(decision):
         pass
     return decision
-
-
-def _with_parts(cell: Cell) -> list[Cell]:
-    roots, waiting = [], [cell]
-    while waiting:
-        root = find(waiting.pop())
-        if root not in roots:
-            roots.append(root)
-            waiting += root.parts.values()
-    return roots
 
 
 def _withdraw(decision: Decision) -> bool:
@@ -291,7 +290,7 @@ def _kept(site: GlobalSite, decision: Decision) -> Iterator[KeptAxis]:
             shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
             arguments[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
     yield from arguments.values()
-    for root in _with_parts(site.results[0]) if site.results else ():
+    for root in inside(site.results[0]) if site.results else ():
         why = decision.reasons.get(id(root))
         made = next((m for m in root.made if m.role is CellRole.OUTPUT and m.site is site), None)
         is_said = id(root) in arguments or root.parts or site.out_axes is None

@@ -65,8 +65,7 @@ def _pmap(v: Visitor, node: ast.Call) -> Cell:
     for child in _arguments(node):
         values = v.file.values(child)
         if isinstance(child, ast.Name) and all(isinstance(value, Known) for value in values):
-            for value in values:  # the name itself may stand for something else later
-                v.hand_on(value, child)
+            v.hand_on(child)  # the name itself may stand for something else later
         else:
             v.lose(child, "is given to pmap")
     site = v.program.sites[node]
@@ -227,7 +226,7 @@ def _function(v: Visitor, node: ast.expr) -> Cell:
     if isinstance(node, ast.Name):
         for value in v.file.values(node):
             if isinstance(value, Known):
-                v.hand_on(value, node)
+                v.program.hand_on(value, v.at(node))
         return v.lookup(node)
     if not isinstance(node, ast.Attribute) or v.instance(node.value) is not None:
         return v.value(node)
@@ -235,7 +234,7 @@ def _function(v: Visitor, node: ast.expr) -> Cell:
         return v.value(node)
     if v.file.name(node) is None:
         # A method of a value that is not followed: the value may give itself away.
-        v.program.unresolved(node.attr, v.at(node))
+        v.program.unresolved_names.setdefault(node.attr, v.at(node))
         v.lose(node.value, f"`{v.file.brief(node)}` is called")
     return v.untraced(node)
 

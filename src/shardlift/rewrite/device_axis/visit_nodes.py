@@ -46,8 +46,7 @@ def _parts(v: Visitor, node: ast.AST) -> None:
 
 @visits(ast.Name)
 def _name(v: Visitor, node: ast.Name) -> Cell:
-    for value in v.file.values(node):
-        v.hand_on(value, node)
+    v.hand_on(node)
     return v.lookup(node)
 
 
@@ -179,19 +178,18 @@ def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
 @visits(ast.Attribute)
 def _attribute(v: Visitor, node: ast.Attribute) -> Cell:
     owner, shows_all = v.instance(node.value), _shows_attributes(v.file, node)
-    for value in v.file.values(node):
-        v.hand_on(value, node)
+    v.hand_on(node)
     if owner is not None:
         v.base(node)
         if shows_all:
-            v.hand_on(owner, node)
+            v.program.hand_on(owner, v.at(node))
         if any(isinstance(value, Known) for value in v.file.values(node)):
             return v.untraced(node)  # a method, or a property
         return v.program.attribute(owner.node, owner.file, node.attr)
     module = v.program.module_of(v.file, node.value)
     if module is not None:
         return v.program.every_binding(module, module.index.module, node.attr)
-    v.program.unresolved(node.attr, v.at(node))
+    v.program.unresolved_names.setdefault(node.attr, v.at(node))
     base = Cell() if v.is_class(node.value) and not shows_all else v.value(node.value)
     if node.attr == "dtype":
         return v.untraced(node)

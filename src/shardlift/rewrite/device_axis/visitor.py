@@ -24,8 +24,8 @@ from shardlift.rewrite.device_axis.cells import (
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
-from shardlift.source.scopes import FUNCTIONS, Scope
-from shardlift.source.values import Instance, Known, Value
+from shardlift.source.scopes import Scope
+from shardlift.source.values import Instance, Known
 
 Visit = Callable[["Visitor", Any], Cell | None]
 _Visit = TypeVar("_Visit", bound=Visit)
@@ -110,13 +110,10 @@ class Visitor:
             bound = scope.names[node.id]
         return self.program.any_of(self.file, scope, node.id, bound)
 
-    def hand_on(self, value: Value, node: ast.AST) -> None:
-        """A function, class or object is passed on: others may call it or see its attributes."""
-        if isinstance(value, Known) and isinstance(value.node, FUNCTIONS):
+    def hand_on(self, node: ast.AST) -> None:
+        """The functions, classes and objects that a node may be are used as values."""
+        for value in self.file.values(node):
             self.program.hand_on(value, self.at(node))
-        elif isinstance(value, (Known, Instance)):
-            assert isinstance(value.node, ast.ClassDef)
-            self.program.leak(value.node, value.file, self.at(node))
 
     def instance(self, node: ast.expr) -> Instance | None:
         """The object of a class of the program that an expression is, if it can only be that."""
@@ -157,7 +154,7 @@ class Visitor:
         module = self.program.module_of(self.file, target.value)
         for value in self.file.values(target.value):
             if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
-                self.hand_on(value, target)
+                self.program.hand_on(value, self.at(target))
         if owner is not None:
             self.base(target)
             unify(self.program.attribute(owner.node, owner.file, target.attr), cell)

@@ -1,9 +1,24 @@
-"""Calls and the pmapped functions that reach them; indices and what they pick.
+"""What is decided after all files were visited: calls, indices, and what others may reach.
 
-Both are decided after all files were visited, once all that a name may stand for is known.
+By then all that a name may stand for is known. `connect` joins calls with the pmapped functions
+that reach them, and picks elements and rows. `expose` notes what code that is not followed may
+see: what nothing here calls or reads, or what is reached without its name. Such values cannot
+change.
+
+For names that are reached without being written there is one rule: `globals()`, `eval` and the like
+make all names of their file escape; `import *`, and a module that is passed on, those of that
+module. What loads a module makes all names of the modules escape that its file has a word for,
+and of all others the names that it has a word for. Frames are taken to be of the same file: loggers
+ask for the line of their caller.
 """
 
 from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from shardlift.rewrite.device_axis.cells import (
     EACH,
@@ -30,7 +45,37 @@ from shardlift.rewrite.device_axis.reasons import (
     ObstacleKind,
     obstacle,
 )
+from shardlift.source.file import File
+from shardlift.source.import_graph import module_parts
+from shardlift.source.libraries import LIBRARIES
 from shardlift.source.outputs import is_scalar
+from shardlift.source.scopes import Function, Scope, last_name
+from shardlift.source.values import External, Known
+
+_OF_THIS_FILE = frozenset(
+    {
+        "builtins", "builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval",
+        "builtins.exec", "fire.Fire", "sys._getframe", "sys._current_frames", "sys.settrace",
+        "sys.setprofile", "gc.get_objects", "gc.get_referrers", "inspect.currentframe",
+        "inspect.stack", "inspect.trace", "types.FunctionType", "cProfile.run", "profile.run",
+        "timeit.timeit", "timeit.repeat", "timeit.Timer", "doctest.testmod", "code.interact",
+        "IPython.embed",
+    }
+)  # fmt: skip
+_SHOWING = frozenset({"f_locals", "f_globals", "__globals__", "__closure__", "__builtins__"})
+# They are told a module, or a name in it, by text.
+_LOADERS = frozenset(
+    {
+        "importlib.import_module", "importlib.__import__", "builtins.__import__", "sys.modules",
+        "runpy.run_module", "runpy.run_path", "importlib.util.spec_from_file_location",
+        "importlib.machinery.SourceFileLoader", "pkgutil.resolve_name", "pydoc.locate",
+        "inspect.getmodule", "unittest.mock.patch", "mock.patch", "hydra.utils.get_method",
+        "hydra.utils.get_object", "hydra.utils.instantiate", "hydra.utils.call",
+    }
+)  # fmt: skip
+_PATCHERS = frozenset({"patch", "setattr"})  # methods of `mocker` and `monkeypatch`
+_ALL_OF_A_MODULE = frozenset({"__dict__", "__getattribute__"})
+_WORD = re.compile(r"\w+")
 
 
 def connect(program: FollowedProgram) -> None:
@@ -142,3 +187,160 @@ def _split(site: GlobalSite, result: Cell) -> None:
     else:
         for inner in list(result.parts.values()):
             collapse(inner)
+
+
+# ---- what others may reach
+
+
+class Reach(NamedTuple):
+    """A place from which names of a file can be read or set: some of its module, or all it has."""
+
+    at: NodePlace
+    file: File
+    names: frozenset[str] | None = None  # None: all of the module
+    is_deep: bool = False  # those of its functions as well
+
+
+def expose(program: FollowedProgram) -> None:
+    """Note which functions others may call, and which values they may see."""
+    exposed: set[ast.AST] = set()
+    for reach in _reaches(program.files):
+        for scope in reach.file.index.opens.values() if reach.is_deep else ():
+            _expose_names(program, reach, scope, exposed)
+        _expose_names(program, reach, reach.file.index.module, exposed)
+    _expose_functions(program)
+    for file in program.files:
+        for name, bound in file.index.module.names.items():
+            for node in bound if (file, name) not in program.read else ():
+                why = f"is `{name}` of its module, which nothing here reads"
+                escape(program.bound(file, node), Escape(NodePlace(file, node), why, outside=True))
+    for (owner, _), cell in program.fields.items():
+        use = program.leaked.get(owner)
+        if use is not None and use.at is not None:
+            escape(cell, use)
+            add_made(cell, Point(CellRole.ELSEWHERE, use.at, why=use))
+
+
+def _reaches(files: list[File]) -> Iterator[Reach]:
+    """Every dynamic access in the files of a program."""
+    modules = {file: module_parts(file.path) for file in files}
+    for file in files:
+        if file.source.cells is not None:  # its cells show values, and magics may use all names
+            yield Reach(NodePlace(file, file.index.root), file, is_deep=True)
+        for kind in (ast.Name, ast.Attribute):
+            for node in file.index.nodes(kind):
+                yield from _named(file, node, modules)
+        for alias in file.index.nodes(ast.alias):
+            yield from _imported(file, alias, modules)
+
+
+def _named(file: File, node: ast.expr, modules: Mapping[File, tuple[str, ...]]) -> Iterator[Reach]:
+    """What a name or attribute gives access to."""
+    at, parent, values = NodePlace(file, node), file.index.parents.get(node), file.values(node)
+    paths = {value.path for value in values if isinstance(value, External)}
+    name = last_name(node)
+    given = parent.args if isinstance(parent, ast.Call) and parent.func is node else []
+    is_whole = not isinstance(parent, ast.Attribute) or parent.attr in _ALL_OF_A_MODULE
+    patches = name in _PATCHERS and any(isinstance(first, ast.Constant) for first in given[:1])
+    if name in _SHOWING or (is_whole and paths & _OF_THIS_FILE):
+        if not ("builtins.vars" in paths and given):  # the attributes of an object
+            yield Reach(at, file, is_deep=True)
+    elif paths & _LOADERS or patches:
+        words = frozenset() if isinstance(parent, ast.Compare) else _words(file)
+        statement = file.index.statement(node) or node
+        names_itself = any(n.id == "__name__" for n in file.index.within(statement, ast.Name))
+        for module, parts in modules.items():
+            is_named = words & {*parts} or (module is file and names_itself)
+            yield Reach(at, module, None if is_named else words)
+    elif is_whole or len(values) > 1:
+        for path in sorted(paths):
+            reached = file.project.module(tuple(path.split(".")), file.path)
+            inside = modules.get(reached, ()) if reached is not None else ()  # of a package
+            for module, parts in modules.items() if inside else ():
+                if module is reached or parts[: len(inside)] == inside:
+                    yield Reach(at, module)
+
+
+def _imported(
+    file: File, alias: ast.alias, modules: Mapping[File, tuple[str, ...]]
+) -> Iterator[Reach]:
+    """`from steps import *`, and imports of a module that is not found, or found twice."""
+    statement = file.index.parents[alias]
+    base = ""
+    if isinstance(statement, ast.ImportFrom):
+        base = file.resolver.imported_module(statement)
+    is_starred = alias.name == "*"
+    for dotted in filter(None, [base] if is_starred else [base, f"{base}.{alias.name}".strip(".")]):
+        path = tuple(dotted.split("."))
+        if path[0] in LIBRARIES or (not is_starred and file.project.has_module(path, file.path)):
+            continue
+        found = file.project.module(path, file.path)
+        words = None if is_starred else frozenset(_WORD.findall(file.source.text))
+        for module, parts in modules.items():
+            is_named = path[-1] in ("__main__", *parts[-1:])
+            if module is found or (found not in modules and is_named):
+                yield Reach(NodePlace(file, statement), module, words)
+
+
+def _words(file: File) -> frozenset[str]:
+    """The words in strings, and the attributes that are read."""
+    texts = (n.value for n in file.index.nodes(ast.Constant) if isinstance(n.value, str))
+    words = (word for text in texts for word in _WORD.findall(text))
+    return frozenset((*words, *(node.attr for node in file.index.nodes(ast.Attribute))))
+
+
+def _expose_names(
+    program: FollowedProgram, reach: Reach, scope: Scope, exposed: set[ast.AST]
+) -> None:
+    """Names that are read in a way that is not followed, and what they stand for."""
+    use = Escape(reach.at, f"may be reached by `{reach.at.file.brief(reach.at.node)}`", True)
+    names = scope.names.keys() if reach.names is None else scope.names.keys() & reach.names
+    for node in [node for name in names for node in scope.names[name] if node not in exposed]:
+        exposed.add(node)
+        escape(program.bound(reach.file, node), use)
+        for value in reach.file.resolver.bound(node):
+            program.hand_on(value, reach.at, use)
+            module = program.module(reach.file, value.path) if isinstance(value, External) else None
+            if module is not None:
+                _expose_names(program, Reach(reach.at, module), module.index.module, exposed)
+
+
+def _expose_functions(program: FollowedProgram) -> None:
+    owners = [(file, owner) for file in program.files for owner in file.index.nodes(ast.ClassDef)]
+    for file, owner in owners:
+        program.top_class(owner, file)  # which notes what a library may see into
+    methods = [
+        (owner, node)
+        for _, owner in owners
+        for node in owner.body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    counts = Counter(node.name for _, node in methods)
+    derived = {node.name for owner, node in methods if owner.bases}
+    overridden = {n for _, n in methods if n.name in derived and counts[n.name] > 1}
+    for file in program.files:
+        for function in file.index.functions():
+            use = _other_callers(program, file, function, function in overridden)
+            if use is not None:
+                program.open(program.function(Known(function, file)), use)
+
+
+def _other_callers(
+    program: FollowedProgram, file: File, node: Function, is_overridden: bool
+) -> Escape | None:
+    """Why the calls of a function are not all known."""
+    name, owner, at = getattr(node, "name", ""), file.index.parents.get(node), NodePlace(file, node)
+    if name in program.unresolved_names and file.index.function_around(node) is None:
+        return Escape(program.unresolved_names[name], f"may be what {name} returns", True)
+    if isinstance(owner, ast.ClassDef):
+        leaked = program.leaked.get(program.top_class(owner, file))
+        if leaked is not None:
+            return leaked
+    if name.startswith("__") and name.endswith("__") and name != "__init__":
+        return Escape(at, f"is returned by {name}, which Python itself calls", True)
+    if is_overridden:
+        return Escape(at, f"is returned by {name}, which is overridden", True)
+    if not program.function(Known(node, file)).calls:
+        what = f"{name}, which nothing here calls" if name else "a lambda"
+        return Escape(at, f"is returned by {what}", True)
+    return None

@@ -17,10 +17,9 @@ from shardlift.rewrite.changes import ChangeId, Decisions
 from shardlift.rewrite.device_axis import visit_calls, visit_nodes  # noqa: F401
 from shardlift.rewrite.device_axis.array_text import rewrite_places
 from shardlift.rewrite.device_axis.cells import NodePlace
-from shardlift.rewrite.device_axis.connections import connect
+from shardlift.rewrite.device_axis.connections import connect, expose
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.outside_access import expose
 from shardlift.rewrite.device_axis.process_arrays import join_parts, kept_apart
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.site_text import (

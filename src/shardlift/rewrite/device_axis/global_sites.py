@@ -6,7 +6,7 @@ import ast
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, reduce
@@ -22,7 +22,6 @@ from shardlift.rewrite.options import (
     Axes,
     NotLiteralError,
     Options,
-    PlainOptions,
     UnsupportedError,
     options_of,
     plain_options,
@@ -163,49 +162,42 @@ def _site(file: File, mention: Mention) -> GlobalSite:
     node = mention.node
     decorated = file.index.parents[node] if mention.use is Use.DECORATOR else None
     value = file.only(decorated or node)
-    mapped = value if isinstance(value, Mapped) else None
     try:
         options = options_of(file, mention)
-        site = GlobalSite(file, node, options, mapped)
-        plain = plain_options(options)
-        site.axis_name = plain.axis
-        site.in_axes, site.out_axes = _axes(plain.in_axes, "in_axes"), _out_axis(plain.out_axes)
-        site.donated = options.numbers("donate_argnums")
+        plain, donated = plain_options(options), options.numbers("donate_argnums")
+        outputs = _listed(plain.out_axes)
+        if not {0, None} >= _listed(plain.in_axes):
+            raise UnsupportedError("its in_axes are not all 0 or None")
+        if len(outputs) != 1:
+            raise UnsupportedError("its out_axes are not the same for all outputs")
+        if not {0, None} >= outputs:
+            raise UnsupportedError("its out_axes are not all 0 or None")
     except (NotLiteralError, UnsupportedError) as error:
         why = obstacle(ObstacleKind.OPTIONS, error=error)
         return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
-    site.obstacles += _obstacles(site, plain, decorated)
-    return site
+    obstacles = {
+        ObstacleKind.GIVEN: bool(plain.devices),
+        ObstacleKind.FROM_END: any(number < 0 for number in donated),
+        ObstacleKind.STATIC: bool(plain.static),
+        ObstacleKind.MAPPED_AGAIN: is_mapped_again(file, node, options.operand),
+        ObstacleKind.METHOD: decorated is not None
+        and isinstance(file.index.parents.get(decorated), ast.ClassDef),
+    }
+    return GlobalSite(
+        file,
+        node,
+        options,
+        value if isinstance(value, Mapped) else None,
+        plain.axis,
+        plain.in_axes,
+        outputs.pop(),
+        donated,
+        obstacles=[obstacle(kind) for kind, is_so in obstacles.items() if is_so],
+    )
 
 
-def _obstacles(
-    site: GlobalSite, plain: PlainOptions, decorated: ast.AST | None
-) -> Iterable[Obstacle]:
-    if plain.devices:
-        yield obstacle(ObstacleKind.GIVEN, option="devices")
-    if any(number < 0 for number in site.donated):
-        yield obstacle(ObstacleKind.FROM_END)
-    if plain.static:
-        yield obstacle(ObstacleKind.STATIC)
-    if is_mapped_again(site.file, site.node, site.options.operand):
-        yield obstacle(ObstacleKind.MAPPED_AGAIN)
-    if decorated is not None and isinstance(site.file.index.parents.get(decorated), ast.ClassDef):
-        yield obstacle(ObstacleKind.METHOD)
-
-
-def _axes(axes: Axes, key: str) -> Axes:
-    """`in_axes` or `out_axes` of 0 and None; other axes are not supported."""
-    if not {0, None} >= {*(axes if isinstance(axes, tuple) else (axes,))}:
-        raise UnsupportedError(f"its {key} are not all 0 or None")
-    return axes
-
-
-def _out_axis(axes: Axes) -> int | None:
-    listed = {*axes} if isinstance(axes, tuple) else {axes}
-    if len(listed) != 1:
-        raise UnsupportedError("its out_axes are not the same for all outputs")
-    _axes(axes, "out_axes")
-    return listed.pop()
+def _listed(axes: Axes) -> set[int | None]:
+    return {*axes} if isinstance(axes, tuple) else {axes}
 
 
 # ---- what runs recorded

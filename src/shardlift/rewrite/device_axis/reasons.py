@@ -85,7 +85,7 @@ class ObstacleKind(Enum):
     )
     # Of a site.
     OPTIONS = "{error}", "write its options out, axes as 0 or None"
-    GIVEN = "it is given {option}", "leave that out if it runs on all devices"
+    GIVEN = "it is given devices", "leave that out if it runs on all devices"
     FROM_END = "an argument is counted from the end", "count it from the start"
     STATIC = "it has static arguments", "bind them with functools.partial"
     METHOD = "it maps a method", "map a function"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from shardlift.capture import schema
 from shardlift.rewrite.call_format import Style
@@ -28,13 +27,13 @@ from shardlift.rewrite.device_axis.site_text import (
     shard_map_form,
     whole_batch_form,
 )
-from shardlift.rewrite.device_axis.solve import AxisLayout, KeptAxis, decide, findings
+from shardlift.rewrite.device_axis.solve import AxisLayout, Decision, KeptAxis, decide, findings
 from shardlift.rewrite.device_axis.visitor import Visitor
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.sites import edits_of, has_comments
-from shardlift.rewrite.whole_batch import choose
+from shardlift.rewrite.whole_batch import Steps, choose
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match
 from shardlift.source.statements import cut
@@ -54,31 +53,41 @@ class GlobalTarget:
     def render(
         self, decisions: Decisions, unchanged: Callable[[Source], Rendering]
     ) -> dict[str, Rendering]:
-        """The files that change because their arrays lose the device axis, or cannot."""
-        files = self.program.files
-        planned = plan(self.program, decisions, self._goal)
+        """The files that change because their arrays lose the device axis, or cannot.
+
+        The layouts are decided anew for each choice of changes, since a site that is not changed
+        keeps the arrays that it takes and gives stacked, and so does every other site that shares
+        these arrays.
+        """
+        program, files = self.program, self.program.files
+        left: dict[GlobalSite, Obstacle] = {}
+        for site in program.sites.values():
+            span = site.file.span(site.node)
+            change = ChangeId(site.file.path, span.line, span.column, Kind.SITE)
+            if change in decisions.left:
+                left[site] = obstacle(ObstacleKind.AS_TOLD, text=decisions.left[change])
+        decision = decide(program, left)
+        if apart := kept_apart(program, decision, Meshes(program, decision)):
+            decision = decide(program, left | apart)
+        steps = choose(program, decision) if self._goal is Goal.JIT else {}
+        kept = findings(program, decision)
+        for site, step in steps.items():
+            if isinstance(step, Obstacle):
+                text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
+                kept.append(KeptAxis(NodePlace(site.file, site.node), text))
         renderings = {file.path: unchanged(file.source) for file in files}
-        for finding in planned.findings:
+        for finding in kept:
             rendering = renderings[finding.at.file.path]
             match = Match(finding.at.node, finding.text, kind=Kind.SITE)
             rendering.refused.append(rendering.change(finding.at.file, match))
+        changes: dict[File, list[Match]] = {}
+        for file, match in _changes(program, decision, steps):
+            changes.setdefault(file, []).append(match)
         for file in files:
-            if file.path in planned.rewrites:
-                renderings[file.path].make(file, planned.rewrites[file.path])
+            if file in changes:
+                renderings[file.path].make(file, changes[file])
         drop_dead_code(files, renderings)
         return {path: new for path, new in renderings.items() if new.changes or new.refused}
-
-
-@dataclass
-class AxisPlan:
-    """The changes of each file, and what keeps its device axis."""
-
-    rewrites: dict[str, list[Match]] = field(default_factory=dict)
-    findings: list[KeptAxis] = field(default_factory=list)
-
-    def add(self, file: File, change: Match) -> None:
-        """Add a change of a file."""
-        self.rewrites.setdefault(file.path, []).append(change)
 
 
 def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> FollowedProgram:
@@ -89,7 +98,7 @@ def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> F
     if program.sites:
         for file in program.files:
             try:
-                Visitor(program, file, file.index.module).block(file.index.root.body)
+                Visitor(program, file).block(file.index.root.body)
             except RecursionError:  # an expression of a thousand terms, say
                 raise UnreadableError(f"{file.path} is nested too deeply to follow") from None
         expose(program)
@@ -97,33 +106,14 @@ def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> F
     return program
 
 
-def plan(
-    program: FollowedProgram, decided: Decisions = Decisions(), goal: Goal = Goal.GLOBAL
-) -> AxisPlan:
-    """The changes of a program, for one choice of them.
-
-    The layouts are decided anew for each choice, since a site that is not changed keeps the arrays
-    that it takes and gives stacked, and so does every other site that shares these arrays. The
-    values are followed once, by `analyse`: that does not depend on the choice.
-    """
-    sites = program.sites.values()
-    left = {
-        site: obstacle(ObstacleKind.AS_TOLD, text=decided.left[change])
-        for site in sites
-        if (change := _identity(site)) in decided.left
-    }
-    decision = decide(program, left)
-    if apart := kept_apart(program, decision, Meshes(program, decision)):
-        decision = decide(program, left | apart)
-    result, meshes = AxisPlan(findings=findings(program, decision)), Meshes(program, decision)
-    jitted = choose(program, decision) if goal is Goal.JIT else {}
+def _changes(
+    program: FollowedProgram, decision: Decision, steps: Steps
+) -> Iterator[tuple[File, Match]]:
+    """The changes of sites, of places that make and use arrays, and of calls in many processes."""
+    meshes, changes = Meshes(program, decision), list[tuple[File, Match]]()
     for site in program.sites.values():
-        step = jitted.get(site)
-        if isinstance(step, Obstacle):
-            text = f"{site.name} is not rewritten to jax.jit of the whole batch: {step}"
-            result.findings.append(KeptAxis(NodePlace(site.file, site.node), text))
-            step = None
-        if step is not None:
+        step = steps.get(site)
+        if step is not None and not isinstance(step, Obstacle):
             form, helpers = whole_batch_form(site, step, meshes)
         elif decision.is_changed(site):
             form, helpers = shard_map_form(site, decision, meshes)
@@ -133,22 +123,14 @@ def plan(
         if operand is None and not isinstance(site.node, ast.Call):  # @jax.pmap
             imports |= partial_name(file)[1]
         edits = edits_of(file, site.node, operand, form, Style.of(file.source.text))
-        result.add(file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE))
+        changes.append((file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE)))
         if file.many_processes:
-            for own, match in join_parts(decision, site, meshes):
-                result.add(own, match)
+            changes += join_parts(decision, site, meshes)
     for key, root in decision.classes.items():
         if decision.layouts[key] is not AxisLayout.STACKED:
-            for file, match in rewrite_places(root, meshes):
-                result.add(file, match)
-    for file, definition in meshes.definitions():
-        result.rewrites.setdefault(file.path, []).insert(0, definition)  # above moved comments
-    return result
-
-
-def _identity(site: GlobalSite) -> ChangeId:
-    span = site.file.span(site.node)
-    return ChangeId(site.file.path, span.line, span.column, Kind.SITE)
+            changes += rewrite_places(root, meshes)
+    yield from meshes.definitions()  # above moved comments
+    yield from changes
 
 
 def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:

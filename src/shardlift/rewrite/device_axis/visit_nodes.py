@@ -146,16 +146,14 @@ def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
 def _comprehension(
     v: Visitor, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Cell:
-    inner = Visitor(v.program, v.file, v.file.index.opens[node], v.called)
-    for number, generator in enumerate(node.generators):
-        source = inner if number else v  # the first is evaluated outside
-        inner.bind(generator.target, each(source.value(generator.iter)))
-        inner.block(generator.ifs)
+    for generator in node.generators:
+        v.bind(generator.target, each(v.value(generator.iter)))
+        v.block(generator.ifs)
     if isinstance(node, ast.DictComp):  # its keys are computed: its values are one class with it
-        inner.lose(node.key, "is the key of a dict")
-        return tree(inner.value(node.value))
+        v.lose(node.key, "is the key of a dict")
+        return tree(v.value(node.value))
     cell = Cell()
-    unify(part(cell, EACH), inner.value(node.elt))
+    unify(part(cell, EACH), v.value(node.elt))
     return cell
 
 
@@ -261,7 +259,7 @@ def _function(v: Visitor, node: Function) -> None:
     for rest in filter(None, (node.args.vararg, node.args.kwarg)):
         add_made(v.program.binding(rest), Point(CellRole.ELSEWHERE, v.at(rest)))
     called = v.program.function(Known(node, v.file))
-    inner = Visitor(v.program, v.file, v.file.index.opens[node], called)
+    inner = Visitor(v.program, v.file, called)
     if isinstance(node, ast.Lambda):
         unify(called.result, inner.value(node.body))
     else:
@@ -280,9 +278,8 @@ def _defaults(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr]]:
 def _class(v: Visitor, node: ast.ClassDef) -> None:
     for child in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
         v.lose_children(child)
-    inner = Visitor(v.program, v.file, v.file.index.opens[node])
-    inner.block(node.body)
-    for name, bound in inner.scope.names.items():
+    v.block(node.body)
+    for name, bound in v.file.index.opens[node].names.items():
         for binding in (b for b in bound if not isinstance(b, FUNCTIONS)):
             cell = v.program.bound(v.file, binding)
             v.escape(cell, binding, f"is the attribute {name} of a class")

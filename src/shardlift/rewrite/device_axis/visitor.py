@@ -24,7 +24,6 @@ from shardlift.rewrite.device_axis.cells import (
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
-from shardlift.source.scopes import Scope
 from shardlift.source.values import Instance, Known
 
 Visit = Callable[["Visitor", Any], Cell | None]
@@ -43,16 +42,11 @@ def visits(*kinds: type[ast.AST]) -> Callable[[_Visit], _Visit]:
 
 
 class Visitor:
-    """Visits the statements and expressions of one scope of a file."""
+    """Visits the statements and expressions of a module or a function."""
 
-    def __init__(
-        self, program: FollowedProgram, file: File, scope: Scope, called: Called | None = None
-    ) -> None:
-        """`called` is the function whose body the scope is."""
-        self.program = program
-        self.file = file
-        self.scope = scope
-        self.called = called
+    def __init__(self, program: FollowedProgram, file: File, called: Called | None = None) -> None:
+        """`called` is the function that is visited; None for a module."""
+        self.program, self.file, self.called = program, file, called
 
     def value(self, node: ast.AST) -> Cell:
         """The cell of a node."""

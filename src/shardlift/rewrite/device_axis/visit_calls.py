@@ -201,22 +201,30 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
 
 
 def _called(v: Visitor, node: ast.Call) -> Cell:
-    values = v.file.values(node.func)
+    known, values = v.file.only(node.func), v.file.values(node.func)
+    is_class = isinstance(known, Known) and isinstance(known.node, ast.ClassDef)
+    if isinstance(known, Known) and isinstance(known.node, ast.ClassDef):  # an object is made
+        values = tuple(known.file.resolver.member(known.node, "__init__"))
+    functions = [f for f in values if isinstance(f, Known) and v.program.is_plain(f)]
     plain = not _has_starred(node) and all(keyword.arg for keyword in node.keywords)
-    functions = [value for value in values if isinstance(value, Known)]
     if plain and functions and len(functions) == len(values):
-        if all(v.program.is_plain(function) for function in functions):
-            v.base(node.func)
-            return _enter_all(v, functions, node)
-        if len(functions) == 1 and isinstance(functions[0].node, ast.ClassDef):
-            v.base(node.func)
-            return _construct(v, functions[0], node)
-    function = _function(v, node.func)
+        v.base(node.func)
+        arguments, result = [v.value(argument) for argument in node.args], Cell()
+        named = {keyword.arg or "": v.value(keyword.value) for keyword in node.keywords}
+        for function in functions:
+            result = unify(result, _enter(v, function, node, arguments, named))
+        return v.untraced(node) if is_class else result
+    if plain and is_class:
+        v.base(node.func)
+        for child in _arguments(node):
+            v.lose(child, f"is put into an object of {v.file.brief(node.func)}")
+        return v.untraced(node)
+    callee = _function(v, node.func)
     is_test = v.file.called(node) in _TYPE_TESTS
     nodes = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
     arguments = [Cell() if is_test and v.is_class(arg) else v.value(arg) for arg in nodes]
-    named = [v.value(keyword.value) for keyword in node.keywords]
-    call = PendingCall(v.at(node), node, function, arguments, nodes, named, Cell(), plain)
+    cells = [v.value(keyword.value) for keyword in node.keywords]
+    call = PendingCall(v.at(node), node, callee, arguments, nodes, cells, Cell(), plain)
     v.program.pending.append(call)
     return call.result
 
@@ -236,27 +244,6 @@ def _function(v: Visitor, node: ast.expr) -> Cell:
         # A method of a value that is not followed: the value may give itself away.
         v.program.unresolved_names.setdefault(node.attr, v.at(node))
         v.lose(node.value, f"`{v.file.brief(node)}` is called")
-    return v.untraced(node)
-
-
-def _enter_all(v: Visitor, functions: list[Known], node: ast.Call) -> Cell:
-    arguments = [v.value(argument) for argument in node.args]
-    named = {keyword.arg or "": v.value(keyword.value) for keyword in node.keywords}
-    result = Cell()
-    for function in functions:
-        result = unify(result, _enter(v, function, node, arguments, named))
-    return result
-
-
-def _construct(v: Visitor, known: Known, node: ast.Call) -> Cell:
-    """An object of a class of the program: its `__init__` is called."""
-    assert isinstance(known.node, ast.ClassDef)
-    inits = list(known.file.resolver.member(known.node, "__init__"))
-    if len(inits) == 1 and isinstance(inits[0], Known) and v.program.is_plain(inits[0]):
-        _enter_all(v, [inits[0]], node)
-        return v.untraced(node)
-    for child in _arguments(node):
-        v.lose(child, f"is put into an object of {known.node.name}")
     return v.untraced(node)
 
 

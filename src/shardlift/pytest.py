@@ -31,7 +31,9 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
     """Start the session, before conftest files are imported."""
+    from shardlift.capture.parts import part_path
     from shardlift.launch.program import Program
+    from shardlift.launch.scheduler import place_by_scheduler
     from shardlift.launch.session import RunOptions, RunSession
 
     options = early_config.known_args_namespace
@@ -39,7 +41,9 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
         _use_devices(options.shardlift_devices)
     if options.shardlift_record and getattr(options, "numprocesses", None):
         raise pytest.UsageError("--shardlift-record records one process: leave out -n")
-    record = _record_of_process(options.shardlift_record)
+    record = options.shardlift_record
+    if record and (place := place_by_scheduler(os.environ)):
+        record = part_path(record, place[0])  # under MPI or Slurm, a file for each process
     chosen = RunOptions(patch=not options.shardlift_no_patch, record=record)
     session = RunSession(chosen, Program("pytest", tuple(sys.argv[1:]), module=True))
     session.keep_writing()
@@ -55,15 +59,6 @@ def _use_devices(devices: int) -> None:
         use_virtual_devices(devices)
     except RuntimeError as error:
         raise pytest.UsageError(f"--shardlift-devices {devices} comes too late, {error}") from None
-
-
-def _record_of_process(record: str | None) -> str | None:
-    """Under MPI or Slurm, each process writes a file of its own."""
-    from shardlift.capture.parts import part_path
-    from shardlift.launch.scheduler import place_by_scheduler
-
-    place = place_by_scheduler(os.environ)
-    return part_path(record, place[0]) if record and place else record
 
 
 @pytest.fixture(scope="session", name="assert_same_as_pmap")

@@ -86,7 +86,9 @@ class LazyGroup(click.Group):
             sys.excepthook = lambda *_: None
             raise KeyboardInterrupt from None
         except OSError as error:  # such as a full disk behind stdout, or a deleted current folder
-            _drop_output()
+            # Python would try again when it exits, and complain.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             where = f"{error.filename}: " if error.filename else ""
             stop(f"{where}{error.strerror or error}")
 
@@ -100,19 +102,10 @@ class LazyGroup(click.Group):
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """The way off jax.pmap: run it, check it, rewrite it, prove it."""
-    if ctx.invoked_subcommand != "run":  # the output of a program is left as python makes it
-        _prepare_output()
-
-
-def _prepare_output() -> None:
-    """Let printing never fail: not with a closed stdout, nor with characters it cannot encode."""
+    if ctx.invoked_subcommand == "run":
+        return  # the output of a program is left as python makes it
+    # Printing never fails: not with a closed stdout, nor with characters it cannot encode.
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _drop_output() -> None:
-    """Discard what could not be written; Python would try again when it exits, and complain."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -23,7 +23,7 @@ from shardlift.source.file import File
 from shardlift.source.model import Match, Rewriter, Rule
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
-from shardlift.source.text import Source, read_source
+from shardlift.source.text import read_source
 
 # Below this many files another process takes longer to start than it saves.
 _WORTH_A_PROCESS = 400
@@ -74,7 +74,7 @@ def _safe_path() -> Iterator[None]:
 
 
 def _looker(paths: Sequence[str], options: RuleSelection, settings: Settings) -> CheckPath:
-    project = Project(paths, _read, settings)
+    project = Project(paths, lambda path: read_source(path, read_bytes(path)), settings)
 
     def look(path: str, also: frozenset[Export]) -> FileReport:
         try:
@@ -96,10 +96,6 @@ def _rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     from shardlift.rewrite.marks import rewriter_of
 
     return rewriter_of(file, rule, match)
-
-
-def _read(path: str) -> Source:
-    return read_source(path, read_bytes(path))
 
 
 def failure_text(error: Exception) -> str:

@@ -53,7 +53,9 @@ class Report:
 
     def closing(self) -> str:
         """What was found, for which JAX, and the next command to type."""
-        return " ".join(part for part in (self._total(), self._versions(), self._next()) if part)
+        installed = f" (installed: {self.installed})" if self.installed else ""
+        versions = f"Checked for JAX {'.'.join(map(str, self.target))}{installed}."
+        return " ".join(part for part in (self._total(), versions, self._next()) if part)
 
     def _total(self) -> str:
         sites = count(sum(file.sites for file in self.files), "pmap site")
@@ -65,10 +67,6 @@ class Report:
         parts = [f"{rewriters[one]} {name}" for one, name in names.items() if rewriters[one]]
         found = count(len(self.findings), "finding")
         return f"{found} in {files}, {sites}: {', '.join(parts)}."
-
-    def _versions(self) -> str:
-        installed = f" (installed: {self.installed})" if self.installed else ""
-        return f"Checked for JAX {'.'.join(map(str, self.target))}{installed}."
 
     def _next(self) -> str:
         rewriters = {finding.rewriter for finding in self.findings}

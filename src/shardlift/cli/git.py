@@ -69,7 +69,12 @@ def dirty_files(paths: Sequence[str]) -> list[str]:
     dirty = []
     for folder, files in _by_folder(paths).items():
         known = index(folder, list(files)) or {}
-        dirty += [path for name, path in files.items() if not _is_known(known, folder, name)]
+        for name, path in files.items():
+            content, digest = Path(path).read_bytes(), known.get(name, "")
+            # Perhaps with the line ends of another system.
+            same = (_blob(text, digest) for text in (content, content.replace(b"\r\n", b"\n")))
+            if digest not in same:
+                dirty.append(path)
     return dirty
 
 
@@ -81,13 +86,6 @@ def _by_folder(paths: Sequence[str]) -> dict[str, dict[str, str]]:
         if folder in found or is_repository(folder):
             found.setdefault(folder, {})[name] = path
     return found
-
-
-def _is_known(known: dict[str, str], folder: str, name: str) -> bool:
-    """Whether the index has a file's text, perhaps with the line ends of another system."""
-    content = Path(folder, name).read_bytes()
-    digest = known.get(name, "")
-    return digest in (_blob(text, digest) for text in (content, content.replace(b"\r\n", b"\n")))
 
 
 def _blob(content: bytes, like: str) -> str:

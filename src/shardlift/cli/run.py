@@ -21,7 +21,7 @@ from shardlift.launch.job import STUCK_STATUS, Failure, Job
 from shardlift.launch.member import Member
 from shardlift.launch.program import Program, report_uncaught, use_virtual_devices
 from shardlift.launch.session import RunOptions, RunSession
-from shardlift.launch.stuck import StuckJob, WhenStuck
+from shardlift.launch.stuck import WhenStuck
 from shardlift.recording.tape.options import TapeOptions
 from shardlift.source.model import Version, version
 from shardlift.source.target import oldest_allowed
@@ -130,7 +130,8 @@ def run(
         tape = TapeOptions(keep=record_inputs)
     then = None if no_patch else _written_for(written_for, os.curdir if module else program)
     options = RunOptions(not no_patch, record, then, quiet=quiet, tape=tape)
-    when_stuck = WhenStuck(stuck_after, _report, end_when_stuck) if stuck_after else None
+    report = lambda stuck: click.echo(explain_stuck(stuck, ended=False), err=True)  # noqa: E731
+    when_stuck = WhenStuck(stuck_after, report, end_when_stuck) if stuck_after else None
     told = RunDocument(what)
     with told.instead_of_output() if style == "json" else contextlib.nullcontext():
         if processes == 1:
@@ -200,7 +201,9 @@ def run_many(
         program,
         processes=processes,
         devices=devices,
-        emit=_emit,
+        emit=lambda process, stream, line: click.echo(
+            f"[{process}] {line}", err=stream == "stderr"
+        ),
         options=options,
         when_stuck=when_stuck,
     ).run()
@@ -229,14 +232,6 @@ def _merge(record: str, processes: int, options: RunOptions) -> bool:
     if present and not options.quiet:
         click.echo(f"shardlift: next: shardlift report {shlex.quote(record)}", err=True)
     return True
-
-
-def _report(stuck: StuckJob) -> None:
-    click.echo(explain_stuck(stuck, ended=False), err=True)
-
-
-def _emit(process: int, stream: str, line: str) -> None:
-    click.echo(f"[{process}] {line}", err=stream == "stderr")
 
 
 def explain(failure: Failure, processes: int) -> str:

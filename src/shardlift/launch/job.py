@@ -253,7 +253,8 @@ class Job:
         deadline = time.monotonic() + self.grace
         while self._alive() and len(stops) == told:
             late = time.monotonic() - deadline
-            if late > (_WRITING if self._any_writes() else 0):
+            writes = any(worker.writing and worker.popen.poll() is None for worker in self.workers)
+            if late > (_WRITING if writes else 0):
                 break
             self._pump(_TICK)
         self.kill()
@@ -273,9 +274,6 @@ class Job:
 
     def _alive(self) -> bool:
         return any(worker.popen.poll() is None for worker in self.workers)
-
-    def _any_writes(self) -> bool:
-        return any(worker.writing and worker.popen.poll() is None for worker in self.workers)
 
     def _pump(self, timeout: float) -> bool:
         """Read what has come; False when nothing had."""

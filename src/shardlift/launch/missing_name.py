@@ -17,6 +17,7 @@ from shardlift.source.removed_names import ALL, Removed, sentence
 
 __all__ = ["MissingName", "find_missing_name"]
 
+_INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](\w+)")
 _LIBRARIES = ("jax", "jaxlib", "flax")
 # Errors of module `__getattr__`s and of imports carry the name in their text only (Python 3.11).
 _IN_TEXT = (
@@ -103,17 +104,15 @@ def find_missing_name(error: BaseException) -> MissingName | None:
     """What an error says is missing; None if it is about something else."""
     while error.__cause__ is not None:
         error = error.__cause__
-    call = _call(str(error)) if isinstance(error, TypeError) else ""
+    calls = (advice for call, advice in _CALLS.items() if re.search(call, str(error)))
+    call = next(calls, "") if isinstance(error, TypeError) else ""
     name = "" if call else _missing_name(error)
-    if not call and (name.partition(".")[0] not in _LIBRARIES or _is_there(name)):
+    is_half_imported = name in sys.modules and name != "jax"  # so it is another error
+    if not call and (name.partition(".")[0] not in _LIBRARIES or is_half_imported):
         return None
     missing = MissingName(name, call, _library(error))
     known = call or name == "jax" or missing.library or missing.is_removed
     return missing if known else None  # a name that never was: the traceback says it all
-
-
-def _call(text: str) -> str:
-    return next((advice for call, advice in _CALLS.items() if re.search(call, text)), "")
 
 
 def _missing_name(error: BaseException) -> str:
@@ -132,15 +131,11 @@ def _missing_name(error: BaseException) -> str:
     return next((f"{match['module']}.{match['name']}" for match in matches if match), "")
 
 
-def _is_there(name: str) -> bool:
-    """Is it a half-imported module of JAX, and so another error?"""
-    return name in sys.modules and name != "jax"
-
-
 def _library(error: BaseException) -> tuple[str, str] | None:
     """The installed package whose code raised it, other than JAX."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    packages = [_package(file) for file in files if "<frozen" not in file]
+    matches = [_INSTALLED.search(file) for file in files if "<frozen" not in file]
+    packages = [match[1] if match else "" for match in matches]  # of the program, none
     asked = [package for package in packages if package not in ("jax", "jaxlib", "shardlift")]
     if not asked or not asked[-1]:
         return None
@@ -149,12 +144,6 @@ def _library(error: BaseException) -> tuple[str, str] | None:
         return name, importlib.metadata.version(name)
     except (KeyError, importlib.metadata.PackageNotFoundError):
         return None
-
-
-def _package(file: str) -> str:
-    """The top package of an installed file; empty for a file of the program."""
-    match = re.search(r"(?:site|dist)-packages[/\\](\w+)", file)
-    return match[1] if match else ""
 
 
 def _update(name: str) -> str:

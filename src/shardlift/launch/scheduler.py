@@ -40,15 +40,13 @@ def place_by_scheduler(environ: Mapping[str, str]) -> tuple[int, int] | None:
         process, count = _number(environ.get(mine)), _number(environ.get(all_of_them))
         if mine == "TPU_WORKER_ID" and environ.get(_HOSTS):
             count = len(environ[_HOSTS].split(","))
-        if process is not None and _is_one_of_many(mine, process, count):
-            return process, count or 0
+        if process is None:
+            continue
+        if count is None and mine == "JOB_COMPLETION_INDEX":
+            return process, 0  # only Kubernetes does not say how many there are
+        if count is not None and count > 1 and process < count:
+            return process, count
     return None
-
-
-def _is_one_of_many(variable: str, process: int, count: int | None) -> bool:
-    if count is None:  # only Kubernetes does not say how many there are
-        return variable == "JOB_COMPLETION_INDEX"
-    return count > 1 and process < count
 
 
 def _number(text: str | None) -> int | None:

@@ -64,17 +64,6 @@ def test_the_configuration_of_the_project_counts(editor: Editor) -> None:
     assert len(editor.findings(document)) == 2
 
 
-def test_a_baseline_marks_what_is_known(editor: Editor) -> None:
-    from shardlift.cli.check_baseline import NAME
-
-    document = editor.open("train.py", PMAP)
-    entry = '{"code": "SL201", "text": "step = jax.pmap(lambda x: x)", "count": 1}'
-    text = f'{{"version": 1, "findings": {{"train.py": [{entry}]}}}}'
-    (editor.folder / NAME).write_text(text)
-    report = editor.analysis.check(document)
-    assert [f.span.line for f in editor.analysis.known(document, report)] == [3]
-
-
 def test_a_text_that_does_not_parse_has_a_reason(editor: Editor) -> None:
     report = editor.analysis.check(editor.open("train.py", "import jax\njax.pmap(\n"))
     assert report.unreadable is not None

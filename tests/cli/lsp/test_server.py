@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +61,6 @@ def test_positions_are_counted_as_the_editor_does(folder: Path) -> None:
     async def session(editor: Editor) -> None:
         (found,) = await editor.open("train.py", text)
         assert found.range.start == types.Position(1, len("s = 'xx'; f = "))  # UTF-16
-
-    run(folder, session)
-
-
-def test_known_findings_are_hints(folder: Path) -> None:
-    entry = {"code": "SL201", "text": "step = jax.pmap(lambda x: x)", "count": 1}
-    baseline = {"version": 1, "findings": {"train.py": [entry]}}
-    (folder / "shardlift-baseline.json").write_text(json.dumps(baseline))
-
-    async def session(editor: Editor) -> None:
-        known, new = await editor.open("train.py", PMAP)
-        assert known.severity == types.DiagnosticSeverity.Hint
-        assert new.severity == types.DiagnosticSeverity.Information
 
     run(folder, session)
 

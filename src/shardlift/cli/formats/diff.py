@@ -21,13 +21,12 @@ def diff_of(file: FileResult) -> list[str]:
         old = f"a/{path}" if file.before else "/dev/null"
         return _unified(file.before, file.after, old, f"b/{path}")
     before, after = _cells(file.before), _cells(file.after)
-    return [line for pair in _pairs(before, after) for line in _cell_diff(path, *pair)]
-
-
-def _cell_diff(path: str, before: NumberedCell | None, after: NumberedCell | None) -> list[str]:
-    names = ["/dev/null" if cell is None else f"{path}: cell {cell[0]}" for cell in (before, after)]
-    texts = ["" if cell is None else cell[1] for cell in (before, after)]
-    return _unified(texts[0], texts[1], names[0], names[1])
+    lines: list[str] = []
+    for pair in _pairs(before, after):
+        names = ["/dev/null" if cell is None else f"{path}: cell {cell[0]}" for cell in pair]
+        texts = ["" if cell is None else cell[1] for cell in pair]
+        lines += _unified(*texts, *names)
+    return lines
 
 
 def _unified(before: str, after: str, old: str, new: str) -> list[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.document import Item, document, item, place
-from shardlift.source.model import Edit, Finding, Rewriter
+from shardlift.source.model import Finding, Rewriter
 
 
 def render(report: Report, status: int, paths: Sequence[str]) -> str:
@@ -47,12 +46,8 @@ def _finding(finding: Finding) -> Item:
         advice=rule.advice,
         reference=rule.reference,
         rewriter=finding.rewriter.value,
-        edits=[_edit(edit) for edit in finding.edits],
+        edits=[{**place(edit.span), "replacement": edit.replacement} for edit in finding.edits],
     )
-
-
-def _edit(edit: Edit) -> dict[str, Any]:
-    return {**place(edit.span), "replacement": edit.replacement}
 
 
 def _next(report: Report, paths: Sequence[str]) -> Iterator[str]:

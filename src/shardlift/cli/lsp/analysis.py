@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from shardlift.check.engine import FileReport, RuleSelection, check_file
-from shardlift.cli.check_baseline import find_baseline
 from shardlift.cli.check_pool import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
@@ -19,7 +18,7 @@ from shardlift.rewrite.changes import Decisions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.results import FileResult
 from shardlift.source.edits import split_lines
-from shardlift.source.model import Edit, Finding, Span
+from shardlift.source.model import Edit, Span
 from shardlift.source.project import Project
 from shardlift.source.text import read_source
 
@@ -73,18 +72,6 @@ class Analysis:
             return check_file(project, document.path, own, options, may_be_mapped=True)
         except Exception as error:  # a bug in shardlift must not end the session
             return FileReport(document.path, unreadable=failure_text(error))
-
-    def known(self, document: Document, report: FileReport) -> frozenset[Finding]:
-        """The findings that are in the baseline of the project."""
-        config = self.config(document)
-        try:
-            baseline = find_baseline(config, (), create=False)
-        except ConfigError:
-            return frozenset()
-        if baseline is None:
-            return frozenset()
-        (new,) = baseline.new_only([report])
-        return frozenset(report.findings) - frozenset(new.findings)
 
     def _project_files(self, config: Config) -> list[str]:
         if config.root == Path():

@@ -21,15 +21,14 @@ _SEVERITY = {
 _NAMES = "SL1"  # the family of removed and renamed names, which editors strike out
 
 
-def diagnostic(finding: Finding, positions: Positions, is_known: bool) -> types.Diagnostic:
-    """A finding; one of the baseline is shown as a hint."""
+def diagnostic(finding: Finding, positions: Positions) -> types.Diagnostic:
+    """A finding."""
     rule = all_rules()[finding.code]
-    severity = types.DiagnosticSeverity.Hint if is_known else _SEVERITY[rule.level]
     tags = [types.DiagnosticTag.Deprecated] if rule.code.startswith(_NAMES) else None
     return types.Diagnostic(
         range=positions.range(finding.span),
         message=f"{finding.message}. {rule.advice}",
-        severity=severity,
+        severity=_SEVERITY[rule.level],
         code=finding.code,
         code_description=types.CodeDescription(href=rule.reference),
         source=SOURCE,
@@ -53,7 +52,7 @@ def quick_fix(uri: str, finding: Finding, positions: Positions) -> types.CodeAct
     return types.CodeAction(
         title=f"Mend {finding.code}: {finding.message}",
         kind=types.CodeActionKind.QuickFix,
-        diagnostics=[diagnostic(finding, positions, is_known=False)],
+        diagnostics=[diagnostic(finding, positions)],
         edit=types.WorkspaceEdit(changes={uri: _text_edits(finding.edits, positions)}),
     )
 

@@ -169,11 +169,10 @@ class EditorSession:
         report = await _in_thread(self._report, document)
         if report.unreadable is not None:
             return  # half a statement: what was found before stays until the text is complete
-        known = await _in_thread(self.analysis.known, document, report)
         if self._document(uri) != document:
             return  # changed meanwhile: the next check has begun
         positions = self._positions(document)
-        shown = [messages.diagnostic(f, positions, f in known) for f in report.findings]
+        shown = [messages.diagnostic(f, positions) for f in report.findings]
         self._send(uri, shown, version)
 
     def _send(

@@ -24,7 +24,7 @@ def page(view: View) -> str:
         tag("h2", "Sites, by cost") if view.sites else "",
         *(site_card(site, rank) for rank, site in enumerate(view.sites)),
         _unseen(view),
-        _notes(view),
+        tag("footer", *(tag("p", text) for text in _sentences(view))),
     )
     return document(f"shardlift: {view.headline}", main, asset("page.js"))
 
@@ -82,10 +82,6 @@ def _unseen(view: View) -> Markup:
         return Markup("")
     items = [tag("li", text) for text in view.unseen]
     return tag("section", tag("h2", "Not seen"), tag("ul", *items, class_="plain"))
-
-
-def _notes(view: View) -> Markup:
-    return tag("footer", *(tag("p", text) for text in _sentences(view)))
 
 
 def _sentences(view: View) -> Iterator[str]:

@@ -164,3 +164,15 @@ def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
     said = "Broken, and left to you: 1 place.\n- {}: SL603 a lowered pmap takes"
     assert said.format("train.py:3:7") in result.stdout
     assert said.format("`train.py:3:7`") in (project / "pr.md").read_text()
+
+
+def test_a_project_with_many_places_left_has_a_line_per_reason(project: Path) -> None:
+    for number in range(20):
+        (project / f"m{number:02}.py").write_text("from flax import optim\nprint(optim.Adam)\n")
+    result = _run()
+    said = (
+        "left as it is: flax.optim was removed in flax 0.6: see optax: 20 places in 20 files (m00"
+    )
+    assert said in result.stderr
+    assert result.stderr.count("left as it is") == 1
+    assert _run("--verbose").stderr.count("left as it is: ") == 20

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 PROGRAMS = {
     "sharded numpy": "result = jax.device_put_sharded([np.full((2, 3), i) for i in range(8)], d)",
     "sharded trees": (
-        "shards = [{'a': jnp.arange(3.0) + i, 'b': (np.int8(i), i * 0.5)} for i in range(8)]\n"
+        "shards = [{'a': jnp.arange(3.0) + i, 'b': (np.int8(i), np.ones(2))} for i in range(8)]\n"
         "result = jax.device_put_sharded(shards, d)"
     ),
     "sharded rows of an array": (
@@ -33,9 +33,9 @@ PROGRAMS = {
         "keys = jax.random.split(jax.random.key(0), 8)\n"
         "result = jax.device_put_sharded(list(keys), d)"
     ),
-    "sharded on some devices": "result = jax.device_put_sharded([1.5, 2.5], d[2:4])",
+    "sharded on some devices": "result = jax.device_put_sharded([jnp.ones(2), np.ones(2)], d[2:4])",
     "sharded by an imported name": (
-        "from jax import device_put_sharded as put\nresult = put([True] * 8, d)"
+        "from jax import device_put_sharded as put\nresult = put([np.True_] * 8, d)"
     ),
     "replicated tree": (
         "tree = {'w': jnp.ones((3, 4), jnp.bfloat16), 'n': 3, 'f': 0.5, 'k': jax.random.key(1),\n"

@@ -80,7 +80,8 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nx = jax.devices()\n",
         ),
         (
-            "import jax\n\n# On Colab:\nif colab:\n    from jax.tools import colab_tpu\n\n"
+            "import jax\n\n# On Colab:\nif 'colab' in str(get_ipython()):\n"
+            "    from jax.tools import colab_tpu\n\n"
             "    colab_tpu.setup_tpu('tpu_driver')\nx = 1\n",
             "import jax\nx = 1\n",
         ),
@@ -136,6 +137,24 @@ def test_what_a_guard_hides_is_listed() -> None:
             "    rows = jax.NamedSharding(jax.sharding.Mesh(devices, ('x',)), jax.P('x'))\n"
             "    return jax.make_array_from_callback(\n"
             "        (len(devices), *jnp.shape(y)), rows, lambda _: jnp.expand_dims(y, 0)\n    )\n",
+        ),
+        (
+            "import jax, jax.numpy as jnp\n"
+            "def put(number_of_steps, self, rows):\n"
+            "    mesh = jax.sharding.Mesh(self.learner_devices, ('x',))\n"
+            "    rows_of_all_learners = jax.NamedSharding(mesh, jax.P('x'))\n"
+            "    number_of_steps = jax.device_put(\n"
+            "        jnp.stack([number_of_steps] * len(self.learner_devices)),\n"
+            "        rows_of_all_learners,\n"
+            "    )\n",
+            "import jax, jax.numpy as jnp\n"
+            "def put(number_of_steps, self, rows):\n"
+            "    mesh = jax.sharding.Mesh(self.learner_devices, ('x',))\n"
+            "    rows_of_all_learners = jax.NamedSharding(mesh, jax.P('x'))\n"
+            "    number_of_steps = jax.make_array_from_callback(\n"
+            "        (len(self.learner_devices), *jnp.shape(number_of_steps)),\n"
+            "        rows_of_all_learners,\n"
+            "        lambda _: jnp.expand_dims(number_of_steps, 0),\n    )\n",
         ),
         (
             "from jax.config import config\nconfig.FLAGS.jax_xla_backend = 'tpu_driver'\n"

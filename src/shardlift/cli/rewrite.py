@@ -269,12 +269,14 @@ def _describe(request: PullRequest, path: str) -> None:
 
 
 def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
+    most = sys.maxsize if verbose else formats.SCREEN
     for file in migration.files:
         for change in file.rewritten if verbose else ():
             _say(f"{place(file.path, change.span)}: rewritten: {change.text}", diff)
-        for changes, word in ((file.refused, "left as it is: "), (file.skipped, "skipped: ")):
-            for line in formats.by_reason(file.path, changes, word):
-                _say(line, diff)
+        for line in formats.by_reason(file.path, file.skipped if verbose else (), "skipped: "):
+            _say(line, diff)
+    for line in formats.refusals(migration.files, "left as it is: ", most=most):
+        _say(line, diff)
     for choice in migration.processes:
         option = "" if choice.asked else " (--processes N)"
         _say(f"{formats.processes(choice)}{option}", diff)

@@ -36,9 +36,9 @@ _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
 _FOLDER = resources.files(__package__) / "helper_texts"
 # What the module of helpers says it does, by the files of `helper_texts` that its parts are from.
 _DOES = {
-    "mapping": "runs functions on all devices",
-    "placing": "places arrays",
-    "reading": "reads first rows",
+    "mapping": "map functions over devices",
+    "placing": "put a row on each device",
+    "reading": "read first rows",
 }
 
 
@@ -210,7 +210,7 @@ def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: 
     """The text of a module with these helpers in it, below the header of the project's files.
 
     >>> print(emit([HelperRequest("replicate")]).splitlines()[0])
-    \"\"\"What places arrays.\"\"\"
+    \"\"\"Put a row on each device.\"\"\"
     """
     style = style or Style.plain()
     helpers = required(requests)
@@ -223,7 +223,8 @@ def _module_doc(helpers: Iterable[Helper]) -> str:
     kinds = {_kinds().get(helper.name, "mapping") for helper in helpers}
     words = [text for kind, text in _DOES.items() if kind in kinds]
     last = f" and {words[-1]}" if len(words) > 1 else words[-1]
-    return f'"""What {", ".join(words[:-1])}{last}."""'
+    line = f"{', '.join(words[:-1])}{last}"
+    return f'"""{line.capitalize()}."""'
 
 
 @cache

@@ -8,6 +8,10 @@ from collections.abc import Collection, Sequence
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
+from shardlift.source.scopes import last_name
+
+# Functions that do nothing but look, in a test.
+_LOOKS = frozenset({"str", "get_ipython", "get", "getenv", "len", "bool"})
 
 
 def delete(file: File, statement: ast.stmt) -> Edit:
@@ -31,7 +35,8 @@ def branch_around(file: File, statement: ast.stmt) -> ast.If | None:
         return None
     if file.text(parent).startswith("elif") or is_only_statement(file, parent):
         return None
-    return None if any(isinstance(node, ast.Call) for node in ast.walk(parent.test)) else parent
+    calls = (node for node in ast.walk(parent.test) if isinstance(node, ast.Call))
+    return parent if all(last_name(call.func) in _LOOKS for call in calls) else None
 
 
 def delete_with_gap(file: File, statement: ast.stmt) -> Edit:

@@ -66,7 +66,10 @@ def _by_row(file: File, put: ast.Call, row: ast.expr, count: ast.expr) -> tuple[
     name = f"{jax}.make_array_from_callback"
     if put.col_offset + len(name) + len(arguments) > _WIDE:
         margin = file.margin(put.lineno)
-        return (file.replace(put, f"{name}(\n{margin}    {arguments}\n{margin})"),)
+        inner = f"\n{margin}    "
+        if len(inner) + len(arguments) > _WIDE:
+            arguments = f"{shape},{inner}{file.text(sharding)},{inner}{callback},"
+        return (file.replace(put, f"{name}({inner}{arguments}\n{margin})"),)
     return (file.replace(put, f"{name}({arguments})"),)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # files with the same missing name
 _SHOWN_LINES = 8
+SCREEN = 12  # lines on what is left that a reader looks through
 WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
@@ -93,6 +94,34 @@ def by_reason(
         also = f" (and {count(len(others), 'other place')}: line {shown})"
         where = code(place(path, first.span))
         lines.append(f"{where}: {said}{text(reason)}{also if others else ''}")
+    return lines
+
+
+def refusals(
+    files: Iterable[FileResult],
+    said: str = "",
+    code: Callable[[str], str] = str,
+    text: Callable[[str], str] = str,
+    most: int = SCREEN,
+) -> list[str]:
+    """What is left: a line per reason and file, or per reason alone if that is more than `most`."""
+    changes = {file.path: file.refused for file in files}
+    lines = [
+        x for path, refused in changes.items() for x in by_reason(path, refused, said, code, text)
+    ]
+    if len(lines) <= most:
+        return lines
+    groups: dict[str, dict[str, list[Change]]] = {}
+    for path, refused in changes.items():
+        for change in refused:
+            groups.setdefault(change.reason, {}).setdefault(path, []).append(change)
+    lines = []
+    for reason, by_path in groups.items():
+        number = sum(map(len, by_path.values()))
+        first = [code(place(path, found[0].span)) for path, found in by_path.items()][:_SHOWN]
+        more = ", ..." if len(by_path) > _SHOWN else ""
+        where = f"{count(number, 'place')} in {count(len(by_path), 'file')}"
+        lines.append(f"{said}{text(reason)}: {where} ({', '.join(first)}{more})")
     return lines
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardlift.cli.formats.migration import WAYS_ON, by_hand, by_reason, processes, readiness
+from shardlift.cli.formats.migration import WAYS_ON, by_hand, processes, readiness, refusals
 from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import Raised
 from shardlift.report.markdown import code, text
@@ -148,10 +148,7 @@ def _needs(request: PullRequest) -> Iterator[str]:
 
 
 def _refused(migration: Migration) -> Iterator[str]:
-    places: list[str] = []
-    for file in migration.files:
-        lines = by_reason(file.path, (*file.refused, *file.skipped), code=code, text=text)
-        places += [f"- {line}" for line in lines]
+    places = [f"- {line}" for line in refusals(migration.files, code=code, text=text)]
     unread = [f"- {code(path)}, not read: {text(why)}" for path, why in migration.unreadable]
     yield from _shorten([*places, *unread])
 

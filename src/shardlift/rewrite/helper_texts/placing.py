@@ -21,8 +21,6 @@ def device_put_sharded(
 
     def put(*xs: Any) -> jax.Array:
         blocks = [x[None] for x in jax.device_put(xs, tuple(devices))]
-        if getattr(blocks[0], "weak_type", False):  # Python numbers
-            return jax.device_put(jnp.stack(xs), rows)
         shape = (len(devices), *blocks[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 

@@ -1,28 +1,36 @@
 """The import graph: what the files of a project import, and which of them are one program.
 
-Imports are read on syntax trees, so what a docstring shows counts for nothing. Words of the texts
-only tell which files are worth parsing.
+Imports are read from the texts, so no file is parsed for them; what a comment or a docstring shows
+counts for nothing.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePath
 
 from shardlift.source.libraries import LIBRARIES
-from shardlift.source.scopes import Import
 
 Parts = tuple[str, ...]
-# What may be an import: one statement may follow another on its line, or stand in a docstring.
-_IMPORT = re.compile(r"import\b[ \t]*(\((?:[^)#]|#[^\n]*)*\)|(?:[^\n\\#;]|\\\r?\n)*)")
-_FROM = re.compile(r"\bfrom[\s\\]*([.\w]+)[\s\\]*$")
-_LONGEST_MODULE = 300  # characters between `from` and `import`
+# Comments, strings, and line ends that do not end a statement.
+_NO_CODE = re.compile(
+    r"#[^\n]*"
+    r'|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
+    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
+    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'"
+    r"|\\\r?\n",
+    re.DOTALL,
+)
+_IMPORT = re.compile(
+    r"(?:^|[;:])[ \t\f]*(?:from[ \t]*([.\w]+)[ \t]*)?\bimport\b[ \t]*(\([^)]*\)|[^\n;]*)",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -39,25 +47,15 @@ class Imported:
         return tuple(part for part in (*self.module.split("."), self.name) if part)
 
 
-def read_imports(tree: ast.Module) -> tuple[Imported, ...]:
-    """Every import of a file, wherever it stands."""
-    return tuple(
-        Imported(statement.module or "", alias.name, statement.level)
-        if isinstance(statement, ast.ImportFrom)
-        else Imported(alias.name)
-        for statement in _import_statements(tree.body)
-        for alias in statement.names
-    )
-
-
-def _import_statements(body: Iterable[ast.AST]) -> Iterator[Import]:
-    for statement in body:
-        if isinstance(statement, Import):
-            yield statement
-        for block in ("body", "handlers", "cases", "orelse", "finalbody"):
-            inner = getattr(statement, block, ())
-            if isinstance(inner, list):
-                yield from _import_statements(inner)
+def read_imports(text: str) -> Iterator[Imported]:
+    """Every import of a text, wherever it stands."""
+    for match in _IMPORT.finditer(_NO_CODE.sub(" ", text)):
+        dotted = match[1] or ""
+        module = dotted.lstrip(".")
+        for listed in match[2].strip("()").split(","):
+            for name in listed.split()[:1]:  # without its `as`
+                relative = module, name, len(dotted) - len(module)
+                yield Imported(*relative) if dotted else Imported(name)
 
 
 def module_parts(path: str) -> tuple[str, ...]:
@@ -82,36 +80,42 @@ def imported_module(path: str, level: int, module: str) -> str:
 class ImportGraph:
     """Who imports whom among the files of a project."""
 
-    def __init__(
-        self,
-        paths: Iterable[str],
-        text: Callable[[str], str],
-        tree: Callable[[str], ast.Module | None],
-    ) -> None:
-        """`text` gives the text of a path, `tree` its tree; empty and None if there is none."""
-        self._paths, self._text, self._tree = tuple(paths), text, tree
+    def __init__(self, paths: Iterable[str], text: Callable[[str], str]) -> None:
+        """`text` gives the text of a path, empty if there is none."""
+        self._paths, self._text = tuple(paths), text
         self._imported: dict[str, tuple[Imported, ...]] = {}
-        self._above: dict[str, dict[str, str]] = {}
+        self._above: dict[str, frozenset[str]] = {}
         self._by_name: dict[str, list[tuple[Parts, str]]] = defaultdict(list)
         for path in self._paths:
-            parts = module_parts(path)
-            if parts:
+            if parts := module_parts(path):
                 self._by_name[parts[-1]].append((parts, path))
 
     def imported(self, path: str) -> tuple[Imported, ...]:
-        """What a file imports; nothing if it cannot be parsed."""
+        """What a file imports."""
         if path not in self._imported:
-            tree = self._tree(path)
-            self._imported[path] = read_imports(tree) if tree is not None else ()
+            self._imported[path] = tuple(read_imports(self._text(path)))
         return self._imported[path]
 
     def targets(self, path: str) -> set[str]:
         """The files of the project that a file imports."""
-        return self._targets(path, self.imported(path))
+        targets: set[str | None] = set()
+        for imported in self.imported(path):
+            module = imported_module(path, imported.level, imported.module)
+            parts = Imported(module, imported.name).parts
+            targets |= {self.find(parts, path), self.find(parts[:-1], path)}
+        return {target for target in targets if target is not None and target != path}
 
     def importers(self, path: str) -> list[str]:
         """The files of the project that import a file."""
-        return [other for other in self._importers[path] if path in self.targets(other)]
+        return self._importers[path]
+
+    @cached_property
+    def _importers(self) -> dict[str, list[str]]:
+        importers: dict[str, list[str]] = {path: [] for path in self._paths}
+        for path in self._paths:
+            for target in self.targets(path):
+                importers[target].append(path)
+        return importers
 
     def find(self, parts: Parts, near: str) -> str | None:
         """The path of the module that an import in the file `near` refers to."""
@@ -127,79 +131,22 @@ class ImportGraph:
         return ranked[0][2] if ranked[0][:2] != ranked[1][:2] else None
 
     def is_same_program(self, one: str, other: str) -> bool:
-        """Whether some file imports both, directly or by other files, or one imports the other.
+        """Whether some file imports both, directly or by other files, or one imports the other."""
+        return not self._files_above(one).isdisjoint(self._files_above(other))
 
-        Most files are never parsed for this: only those on a way that the texts let hope for.
-        """
-        while True:
-            first, second = self._files_above(one), self._files_above(other)
-            top = next((path for path in first if path in second), None)
-            if top is None:
-                return False
-            ways = (path for below in (first, second) for path in _way_down(top, below))
-            unread = [path for path in (top, *ways) if path not in self._imported]
-            if not unread:
-                return True
-            for path in unread:
-                self._read(path)
-
-    def _files_above(self, path: str) -> dict[str, str]:
-        """A file and all that may import it, each with the next file on its way there."""
+    def _files_above(self, path: str) -> frozenset[str]:
+        """A file and all that import it, directly or by other files."""
         if path not in self._above:
-            reached, waiting = {path: path}, [path]
+            reached, waiting = {path}, [path]
             for below in waiting:
-                for importer in self._importers[below]:
-                    if importer not in reached:
-                        reached[importer] = below
-                        waiting.append(importer)
-            self._above[path] = reached
+                further = {*self._importers[below]} - reached
+                reached |= further
+                waiting += further
+            self._above[path] = frozenset(reached)
         return self._above[path]
-
-    @cached_property
-    def _importers(self) -> defaultdict[str, dict[str, None]]:
-        """The files that import each file, or may do so by their texts."""
-        importers: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        for path in self._paths:
-            for target in self._targets(path, _possible_imports(self._text(path))):
-                importers[target][path] = None
-        return importers
-
-    def _read(self, path: str) -> None:
-        """Keep the imports that the syntax tree of a file has, of all that its text may contain."""
-        real = self.targets(path)
-        for target, importers in self._importers.items():
-            if path in importers and target not in real:
-                del importers[path]
-                self._above.clear()
-
-    def _targets(self, path: str, imports: Iterable[Imported]) -> set[str]:
-        """The files of the project among what a file imports."""
-        targets: set[str | None] = set()
-        for imported in imports:
-            module = imported_module(path, imported.level, imported.module)
-            parts = Imported(module, imported.name).parts
-            targets |= {self.find(parts, path), self.find(parts[:-1], path)}
-        return {target for target in targets if target is not None and target != path}
 
 
 def _common(first: Parts, second: Parts) -> int:
     """The number of leading parts that two module names have in common."""
     pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
-
-def _way_down(top: str, below: Mapping[str, str]) -> Iterator[str]:
-    """The files on the way from a file to one that it imports, without that one."""
-    while below[top] != top:
-        yield top
-        top = below[top]
-
-
-def _possible_imports(text: str) -> Iterator[Imported]:
-    """What a text may import: all that it does, and what only looks like an import."""
-    for match in _IMPORT.finditer(text):
-        before = _FROM.search(text, max(0, match.start() - _LONGEST_MODULE), match.start())
-        dotted = before[1] if before else ""
-        module = dotted.lstrip(".")
-        for name in re.findall(r"[\w.]+", match[1]):
-            yield Imported(module, name, len(dotted) - len(module)) if before else Imported(name)

@@ -95,7 +95,7 @@ def _takes(file: File, name: str, path: str) -> bool:
     graph = file.project.graph
     if path not in graph.targets(file.path):
         return False
-    imported = any(one.name in (name, "*") for one in graph.imported(file.path))
+    imported = any(there.name in (name, "*") for there in graph.imported(file.path))
     return imported or any(node.attr == name for node in file.index.nodes(ast.Attribute))
 
 

@@ -47,7 +47,7 @@ class Project:
         self._evidence_of: dict[str, Evidence | None] = {}
         # What is found about all files, by the function that finds it.
         self.memo: dict[object, Any] = {}
-        self.graph = ImportGraph(self.paths, self._text, self.tree)
+        self.graph = ImportGraph(self.paths, self._text)
 
     @classmethod
     def of(cls, *sources: Source, settings: Settings = Settings()) -> Project:

@@ -13,27 +13,31 @@ if TYPE_CHECKING:
     from shardlift.source.file import File
 
 
+class Value:
+    """What an expression may be."""
+
+
 @dataclass(frozen=True)
-class Unknown:
+class Unknown(Value):
     """A value that is not understood."""
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Value):
     """A literal string, number, bool or None."""
 
     value: object
 
 
 @dataclass(frozen=True)
-class External:
+class External(Value):
     """A dotted name of a library: `jax.numpy.sum`."""
 
     path: str
 
 
 @dataclass(frozen=True)
-class Known:
+class Known(Value):
     """A function or class that is defined in the project."""
 
     node: Function | ast.ClassDef
@@ -45,7 +49,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Value):
     """An object of a class that is defined in the project, often `self`."""
 
     node: ast.ClassDef
@@ -53,7 +57,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Argument:
+class Argument(Value):
     """A parameter, inside its function."""
 
     node: ast.arg
@@ -69,7 +73,7 @@ class Located:
 
 
 @dataclass(frozen=True)
-class Partial:
+class Partial(Value):
     """`functools.partial(function, …)`, where the function is not pmap."""
 
     function: Value
@@ -78,7 +82,7 @@ class Partial:
 
 
 @dataclass(frozen=True, eq=False)
-class Transform:
+class Transform(Value):
     """pmap, or a wrapper of it: calling it with a function maps that function over devices."""
 
     origin: str  # the library's name, such as `jax.pmap`
@@ -90,7 +94,7 @@ class Transform:
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
+class Mapped(Value):
     """A function that has been pmapped."""
 
     transform: Transform
@@ -102,7 +106,7 @@ class Mapped:
 
 
 @dataclass(frozen=True, eq=False)
-class Output:
+class Output(Value):
     """The result of calling a pmapped function, or the part of it at a path."""
 
     mapped: Mapped
@@ -111,7 +115,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Value):
     """The result of calling a library function; `path` is the name of the function."""
 
     path: str
@@ -120,24 +124,10 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Element:
+class Element(Value):
     """One element of a value that is iterated over or unpacked."""
 
     of: Value
 
 
-Value = (
-    Unknown
-    | Constant
-    | External
-    | Known
-    | Instance
-    | Argument
-    | Partial
-    | Transform
-    | Mapped
-    | Output
-    | Result
-    | Element
-)
 UNKNOWN = Unknown()

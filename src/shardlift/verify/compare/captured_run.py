@@ -10,7 +10,7 @@ import numpy as np
 
 from shardlift.capture.array_archive import Bytes, name_of
 from shardlift.capture.files import CaptureError
-from shardlift.capture.layouts import Array, from_root, numpy_dtype
+from shardlift.capture.layouts import Array, from_root, numpy_dtype, same_arrays
 from shardlift.capture.schema import ArrayForm, Capture, Part, Sample, Values
 
 
@@ -62,3 +62,10 @@ ArrayLists = tuple[list[CapturedArray], list[CapturedArray]]  # of the two progr
 def forms_of(arrays: ArrayLists) -> tuple[list[ArrayForm], list[ArrayForm]]:
     """The forms of the arrays of two programs."""
     return [array.form for array in arrays[0]], [array.form for array in arrays[1]]
+
+
+def same_values(before: Values | None, after: Values | None) -> bool:
+    """Whether two parts of calls were recorded, and have the same arrays."""
+    if before is None or after is None:
+        return False
+    return same_arrays(before.digests, after.digests)

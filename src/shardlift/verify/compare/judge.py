@@ -9,10 +9,10 @@ from dataclasses import replace
 from shardlift.capture.schema import Capture, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare.array_distance import Tolerance
-from shardlift.verify.compare.captured_run import CapturedRun
+from shardlift.verify.compare.captured_run import CapturedRun, same_values
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.same_name_sites import merge_same_names
-from shardlift.verify.compare.site_comparison import CallKey, SiteComparison, same_inputs
+from shardlift.verify.compare.site_comparison import CallKey, SiteComparison
 from shardlift.verify.compare.site_pair import SitePair
 from shardlift.verify.compare.verdicts import (
     Gap,
@@ -102,7 +102,7 @@ def differing_inputs(before: CapturedRun, after: CapturedRun) -> Iterator[CallKe
     left, right = before.capture.sites, after.capture.sites
     for i, j in pair(left, right):
         for old, new in zip(left[i].samples, right[j].samples, strict=False):
-            if not same_inputs(old, new):
+            if not same_values(old.inputs, new.inputs):
                 yield left[i].key, right[j].key, old.call
 
 

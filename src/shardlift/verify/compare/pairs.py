@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shardlift.capture.layouts import same_arrays
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs, names_of, pair_sites
-from shardlift.verify.compare.captured_run import CapturedArray
+from shardlift.verify.compare.captured_run import CapturedArray, same_values
 from shardlift.verify.compare.collective_results import is_used, matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting
 
@@ -33,7 +32,13 @@ def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
     take(lambda a, b: a.function in several and a.file == b.file and _share_variable(a, b))
     take(lambda a, b: a.function in several and _share_variable(a, b))
     take(lambda a, b: a.function in several and a.function == b.function and _same_calls(a, b))
-    take(lambda a, b: a.function in several and a.function == b.function and _same_start(a, b))
+    take(
+        lambda a, b: (
+            a.function in several
+            and a.function == b.function
+            and same_values(a.samples[0].outputs, b.samples[0].outputs)
+        )
+    )
     same = pair_sites([before[k] for k in left], [after[k] for k in right])
     pairs += [(left[i], right[j]) for i, j in same]
     left = [k for k in left if k not in {i for i, _ in pairs}]
@@ -61,17 +66,8 @@ def _same_calls(before: SiteFacts, after: SiteFacts) -> bool:
     """Whether all calls have equal outputs."""
     pairs = zip(before.samples, after.samples, strict=False)
     return len(before.samples) == len(after.samples) and all(
-        old.outputs is not None
-        and new.outputs is not None
-        and same_arrays(old.outputs.digests, new.outputs.digests)
-        for old, new in pairs
+        same_values(old.outputs, new.outputs) for old, new in pairs
     )
-
-
-def _same_start(before: SiteFacts, after: SiteFacts) -> bool:
-    """Whether the first calls have equal outputs."""
-    left, right = before.samples[0].outputs, after.samples[0].outputs
-    return left is not None and right is not None and same_arrays(left.digests, right.digests)
 
 
 def _alike(before: SiteFacts, after: SiteFacts) -> bool:

@@ -12,13 +12,11 @@ from shardlift.verify.compare.judge import differing_inputs, judge
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
-    SitePlace,
     SiteVerdict,
     Verdict,
     with_gap,
 )
 
-WORST = [*Verdict]
 MOST_NAMED = 8  # processes
 
 
@@ -27,27 +25,25 @@ def judge_processes(
 ) -> list[SiteVerdict]:
     """Compare each process before with the same one after; ``count`` is the number of all."""
     if count == 1:
-        return merge_verdicts({k: judge(*pair, tolerance) for k, pair in pairs.items()})
+        (pair,) = pairs.values()
+        return judge(*pair, tolerance)
     # A collective brings other inputs of one process to all of them.
     elsewhere = {key for pair in pairs.values() for key in differing_inputs(*pair)}
     verdicts = {k: judge(*pair, tolerance, elsewhere) for k, pair in pairs.items()}
     return merge_verdicts(verdicts, count)
 
 
-def merge_verdicts(
-    verdicts: Mapping[int, Sequence[SiteVerdict]], count: int = 1
-) -> list[SiteVerdict]:
+def merge_verdicts(verdicts: Mapping[int, Sequence[SiteVerdict]], count: int) -> list[SiteVerdict]:
     """One verdict per site: the worst of all processes, with the findings of each.
 
     ``verdicts`` has the processes that were compared; ``count`` is the number of all processes.
     """
-    if count == 1:
-        return list(next(iter(verdicts.values())))
     by_site: dict[object, list[tuple[int, SiteVerdict]]] = {}
     for process, sites in verdicts.items():
         same: Counter[object] = Counter()  # sites of one line
         for site in sites:
-            key = _key(site.before), _key(site.after)
+            sides = (site.before, site.after)
+            key = tuple(side and (side.file, side.line, side.function) for side in sides)
             by_site.setdefault((key, same[key]), []).append((process, site))
             same[key] += 1
     merged = [_merge(parts, len(verdicts)) for parts in by_site.values()]
@@ -59,13 +55,9 @@ def merge_verdicts(
     return [with_gap(site, gap) for site in merged]
 
 
-def _key(place: SitePlace | None) -> object:
-    return place and (place.file, place.line, place.function)
-
-
 def _merge(parts: Sequence[tuple[int, SiteVerdict]], processes: int) -> SiteVerdict:
     sites = [site for _, site in parts]
-    worst = min(sites, key=lambda site: WORST.index(site.verdict))
+    worst = min(sites, key=lambda site: [*Verdict].index(site.verdict))
     known = [site.itself for site in sites]
     itself = True if True in known else False if False in known else None
     # A function that differs itself in one process does so in all of them.

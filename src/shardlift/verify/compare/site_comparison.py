@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from shardlift.capture.layouts import Array, same_arrays, same_digest, together
+from shardlift.capture.layouts import Array, same_digest, together
 from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import Part, Sample, SiteKind, Values
 from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import ROUNDING, within
-from shardlift.verify.compare.captured_run import ArrayLists, CapturedArray, forms_of
+from shardlift.verify.compare.captured_run import ArrayLists, CapturedArray, forms_of, same_values
 from shardlift.verify.compare.collective_comparison import CollectiveComparison
 from shardlift.verify.compare.explanation import explain
 from shardlift.verify.compare.leaf_comparison import Maps, identical, is_array, structure
@@ -26,7 +26,6 @@ from shardlift.verify.compare.verdicts import (
     place_of,
 )
 
-_OUTPUTS = (GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES)  # not even the outputs were compared
 _DONATED = (
     "an array is used after it was donated to an earlier call (donate_argnums), which deleted its "
     "buffer"
@@ -50,9 +49,13 @@ class SiteComparison:
 
     def verdict(self) -> SiteVerdict:
         """Compare all calls."""
-        for left, right in zip(self.sites[0].samples, self.sites[1].samples, strict=False):
+        before, after = (site.samples for site in self.sites)
+        for left, right in zip(before, after, strict=False):
             self._compare_call(left, right)
-        self._compare_counts()
+        if len(before) != len(after):
+            what = f"{len(before)} calls before, {len(after)} after"
+            first = min(len(before), len(after))
+            self.pair.add(LeafDifference("", first, Part.CALLS, what))
         for site in self.sites:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
             if site.transformed and site.kind is SiteKind.PMAP:
@@ -72,7 +75,7 @@ class SiteComparison:
             causes=tuple(explain(self.pair.findings.values(), self.clues)) if is_different else (),
             notes=tuple(self.notes),
             gaps=tuple(Gap(*gap, count) for gap, count in self.gaps.items()),
-            outputs_only=not any(_asked(call) for site in self.sites for call in site.samples),
+            outputs_only=all(s.inside is None and not s.hidden for s in (*before, *after)),
             itself=self.clues.itself,
         )
 
@@ -80,29 +83,17 @@ class SiteComparison:
         counted = self.pair.findings.values()
         if any(not finding.close for finding in counted):
             return Verdict.DIFFERENT
-        unread = any(kind in _OUTPUTS for kind, _ in self.gaps)
-        if unread or not self.calls:
+        kinds = {kind for kind, _ in self.gaps}
+        if kinds & {GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES} or not self.calls:
             return Verdict.NOT_COMPARED
-        if any(not self._is_expected(kind) for kind, _ in self.gaps):
+        # What one device cannot show is said, and takes nothing from what was compared. A jit of
+        # the whole batch has no collectives in its text: its outputs say it all.
+        kinds -= {GapKind.ONE_DEVICE}
+        if self.sites[1].kind is SiteKind.JIT:
+            kinds -= {GapKind.ONLY_BEFORE}
+        if kinds:
             return Verdict.PARTLY_COMPARED
         return Verdict.CLOSE if counted else Verdict.IDENTICAL
-
-    def _is_expected(self, gap: GapKind) -> bool:
-        """A jit of the whole batch has no collectives in its text: its outputs say it all.
-
-        What one device cannot show is said, and takes nothing from what was compared.
-        """
-        is_whole_batch = gap is GapKind.ONLY_BEFORE and self.sites[1].kind is SiteKind.JIT
-        return is_whole_batch or gap is GapKind.ONE_DEVICE
-
-    def _compare_counts(self) -> None:
-        left, right = (len(site.samples) for site in self.sites)
-        if left != right:
-            self.pair.add(
-                LeafDifference(
-                    "", min(left, right), Part.CALLS, f"{left} calls before, {right} after"
-                )
-            )
 
     # ---- a call
 
@@ -133,13 +124,14 @@ class SiteComparison:
     def _same_inputs(self, left: Sample, right: Sample) -> bool:
         """Whether all processes gave the same inputs to a call in both programs."""
         key = self.sites[0].key, self.sites[1].key, left.call
-        return key not in self.elsewhere and same_inputs(left, right)
+        return key not in self.elsewhere and same_values(left.inputs, right.inputs)
 
     def _compare_errors(self, left: Sample, right: Sample) -> None:
         """Compare two calls if one of them, or both, raised an error."""
         self.calls += 1
         if left.failed and right.failed:
-            if _without_addresses(left.error) == _without_addresses(right.error):
+            errors = {re.sub(r"0x[0-9a-f]+", "0x", call.error) for call in (left, right)}
+            if len(errors) == 1:
                 self.notes["calls that raise the same error in both programs are equal"] = None
                 return
             what = f"the call raised {left.error} before, and {right.error} after"
@@ -160,7 +152,7 @@ class SiteComparison:
             self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
             return
         self.calls += 1
-        if not _same_arrays(left.inputs, right.inputs):
+        if not same_values(left.inputs, right.inputs):
             what = "it has no outputs, and its inputs differ"
             self.pair.add(LeafDifference("", left.call, Part.CALLS, what))
             self.pair.differing += 1
@@ -226,14 +218,11 @@ class SiteComparison:
                 if right.outputs is not None and right.outputs.forms == after
             ]
 
-            def always(i: int, j: int) -> bool:
-                return all(same_digest(old[i], new[j]) for old, new in digests)
-
-            def once(i: int, j: int) -> bool:
-                return any(same_digest(old[i], new[j]) for old, new in digests)
+            def equal_in(how_many: Callable[[Iterable[bool]], bool]) -> Callable[[int, int], bool]:
+                return lambda i, j: how_many(same_digest(old[i], new[j]) for old, new in digests)
 
             forms = self.sites[0].forms[before], self.sites[1].forms[after]
-            self._output_pairs[before, after] = pair_leaves(*forms, (always, once))
+            self._output_pairs[before, after] = pair_leaves(*forms, (equal_in(all), equal_in(any)))
         return self._output_pairs[before, after]
 
     def _compare_leaf(
@@ -312,26 +301,6 @@ def exchanged(pairs: Pairs, before: Sequence[str], after: Sequence[str]) -> Iter
         if group and place == group[0]:
             yield sorted(group)
         sources.pop(place, None)
-
-
-def same_inputs(left: Sample, right: Sample) -> bool:
-    """Whether two calls had the same inputs."""
-    return _same_arrays(left.inputs, right.inputs)
-
-
-def _without_addresses(error: str) -> str:
-    return re.sub(r"0x[0-9a-f]+", "0x", error)
-
-
-def _asked(sample: Sample) -> bool:
-    """Whether the collectives of a call were to be recorded."""
-    return sample.inside is not None or bool(sample.hidden)
-
-
-def _same_arrays(before: Values | None, after: Values | None) -> bool:
-    if before is None or after is None:
-        return False
-    return same_arrays(before.digests, after.digests)
 
 
 def _common_end(left: str, right: str) -> int:

@@ -138,7 +138,6 @@ CAUSES = {
     r"scale: gradient|phase: scale": r"8\.000 times too large",
     r"scale: gathered": r"1\.001 times too large",
     r"scale: step": r"the update is 2\.000 times|2\.000 times too large: by a factor",
-    r"axis: index": r"computed from axis_index",
     r"key: one for all": r"one random key for all devices|key.*value of the first",
     r"key: the same": r"other random keys than before|inputs differ: key",
     r"missing collective": rf"devices disagree|psum is missing|for a value that varies|{_ONLY}",
@@ -157,7 +156,6 @@ CAUSES = {
 # What may be said of mistakes that have no cause which numbers can show.
 TRUE = {
     r"nested: other axes": r"devices disagree|every device has the same value|the mean over",
-    r"nested: index": r"computed from axis_index",
 }
 
 

@@ -187,25 +187,6 @@ def test_statistics_that_are_kept():
     assert "the mean over the devices, where each device had its own value" in said
 
 
-def test_an_index_of_another_order_of_axes():
-    many = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
-
-    def scaled(x, index):
-        return x * (1 + index).astype(x.dtype)
-
-    def program(*axes):
-        body = lambda x: scaled(x, lax.axis_index(axes))
-        moved = jax.shard_map(body, mesh=many, in_specs=P(("a", "b")), out_specs=P(("a", "b")))
-        return lambda: jax.jit(moved)(X)
-
-    old = pmapped(lambda x: scaled(x, lax.axis_index("i")), X)
-    said = verdict(old, program("a", "b"), program("b", "a"))
-    assert (
-        "a value computed from axis_index is 1 3 5 7 2 4 6 8 on the devices, where it was "
-        "1 2 3 4 5 6 7 8: the axes of the mesh have another order" in said
-    )
-
-
 def test_arguments_of_equal_shape_in_the_wrong_order():
     def f(x, y):
         return x - 2 * y

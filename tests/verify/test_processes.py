@@ -141,7 +141,6 @@ def test_the_verdict_of_a_job_is_the_worst_of_its_processes() -> None:
 
     rows = batch(np.random.default_rng(0), 4, 2)
     one, other = (by_hand({"step": [{"x": rows + k}], "rest": [{"y": rows}]}) for k in (0, 1))
-    assert merge_verdicts({0: judge(one, one)}) == judge(one, one)
     step, rest = merge_verdicts({0: judge(one, one), 1: judge(one, other)}, 2)
     assert (step.verdict, rest.verdict) == ("different", "identical")
     assert (step.leaves, step.calls, rest.leaves) == (2, 1, 2)

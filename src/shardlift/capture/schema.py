@@ -264,7 +264,6 @@ class ArrayRole(StrEnum):
     RESULT = "result"  # of a collective
     FACTORS = "factors"  # of the uses of a result, as far as the program computes them
     RANDOM_KEY = "random key"  # that numbers are drawn from
-    AXIS_INDEX = "axis_index"  # computed from the index of the device
 
 
 RESULT_USE = "result"  # the use of a result by itself: its factor is 1/n for a pmean

@@ -87,7 +87,7 @@ DIFFERENT = [_finding(Part.OUTPUTS)]
     [
         (Clues(own=True, arguments={"swapped": None}), ["swapped"]),
         (Clues(own=False, arguments={"swapped": None}), []),
-        (Clues(own=True, keys_and_indices={"keys": None}, whole_batch=True), ["keys"]),
+        (Clues(own=True, keys={"keys": None}, whole_batch=True), ["keys"]),
         (Clues(own=True, replaced={"pmin instead of pmax": None}), ["pmin instead of pmax"]),
         (Clues(replaced={"pmin instead of pmax": None}), []),
         (Clues(own=True, collectives={"psum only before": "before"}), []),

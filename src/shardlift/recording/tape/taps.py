@@ -3,8 +3,8 @@
 The function is traced, and its jaxpr is run once more on the same inputs by an interpreter that
 keeps the result of each collective. An optimiser that does not depend on the scale of a gradient
 hides a wrong one from the outputs; here it shows. Every iteration of a `scan` is kept, and the
-branches that are taken. Random keys that are drawn from, and values computed from the index of the
-device, are kept too: they explain why numbers differ.
+branches that are taken. Random keys that are drawn from are kept too: they explain why numbers
+differ.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from shardlift.recording.tape.result_uses import (
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
-TELLING = EXCHANGES | DRAWS | {"axis_index"}
+TELLING = EXCHANGES | DRAWS
 # Between the rows of one process and those of all (`mapping.processes.transformations`): a compiled
 # program cannot contain these.
 CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
@@ -188,12 +188,10 @@ class Walk:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
-        index, alive = IndexVariables(), living_equations(jaxpr)
+        alive = living_equations(jaxpr)
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
             operands = _values(names, eqn.invars)
-            for var in index.used_by(eqn):
-                kept.append(self._keep(eqn, ArrayRole.AXIS_INDEX, names[var]))
             self.dead += id(eqn) not in alive
             outputs, new = self._run(eqn, operands, around)
             kept += new
@@ -333,31 +331,6 @@ class Walk:
     def _branch(self, closed: Any, around: str, *args: Any) -> tuple[list[Any], list[Any]]:
         outputs, kept = self.body(*_opened(closed), args, around)
         return outputs, [self._varying(array) for array in kept]
-
-
-class IndexVariables:
-    """Which variables of a jaxpr are computed of the index of the device, and of nothing else."""
-
-    def __init__(self) -> None:
-        self.derived: set[Any] = set()
-        self.fixed: set[Any] = set()  # computed of literals only
-        self.told: set[Any] = set()
-
-    def used_by(self, eqn: Any) -> list[Any]:
-        """Those that meet something else for the first time in this equation."""
-        given = [v for v in eqn.invars if not hasattr(v, "val")]
-        derived = [v for v in given if v in self.derived]
-        if eqn.primitive.name == "axis_index":
-            self.derived.update(eqn.outvars)
-        elif all(v in self.fixed for v in given) and not eqn.primitive.name.startswith("random"):
-            self.fixed.update(eqn.outvars)
-        elif derived and all(v in self.fixed or v in self.derived for v in given):
-            self.derived.update(eqn.outvars)
-        else:
-            new = [v for v in dict.fromkeys(derived) if v not in self.told]
-            self.told.update(new)
-            return new
-        return []
 
 
 def _values(names: Mapping[Any, Any], variables: Sequence[Any]) -> list[Any]:

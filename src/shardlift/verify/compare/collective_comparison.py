@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
-from shardlift.capture.layouts import same_digest
+import numpy as np
+
+from shardlift.capture.layouts import Array, same_digest
 from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample
-from shardlift.verify.compare import key_and_index_checks
+from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare.captured_run import ArrayLists, CapturedArray, forms_of
 from shardlift.verify.compare.collective_results import (
     CollectiveResult,
@@ -22,7 +25,7 @@ from shardlift.verify.compare.collective_results import (
     read_result,
     same_factors,
 )
-from shardlift.verify.compare.pairs import pair_collectives
+from shardlift.verify.compare.pairs import pair_by, pair_collectives
 from shardlift.verify.compare.site_pair import SamplePair, SitePair
 from shardlift.verify.compare.verdicts import GapKind, LeafDifference
 
@@ -63,8 +66,8 @@ class CollectiveComparison:
     def _compare_results(self, samples: SamplePair) -> None:
         pair, sides = self.pair, self.pair.arrays(samples, Part.INSIDE)
         pairs, *places = pair_collectives(*sides)
-        self._compare_keys_and_indices(sides)
-        for which, text in key_and_index_checks.only_one(*forms_of(sides), places):
+        self._compare_keys(sides)
+        for which, text in only_one(*forms_of(sides), places):
             pair.clues.collectives[text] = which
         alone = [sides[0][k] for k in places[0]], [sides[1][k] for k in places[1]]
         if not any(sample.hidden for sample in samples):
@@ -167,17 +170,17 @@ class CollectiveComparison:
         results = _read_results(sides, before, after)
         return results is not None and difference(*results, self.pair.devices) is None
 
-    def _compare_keys_and_indices(self, sides: ArrayLists) -> None:
-        """Compare keys and indices: they show why numbers differ, not whether."""
+    def _compare_keys(self, sides: ArrayLists) -> None:
+        """Compare random keys: they show why numbers differ, not whether."""
         digests = [{array.digest for array in side} for side in sides]
-        for i, j in key_and_index_checks.pair_keys_and_indices(*forms_of(sides)):
+        for i, j in pair_keys(*forms_of(sides)):
             before, after = sides[0][i], sides[1][j]
             if before.digest in digests[1] and after.digest in digests[0]:  # in another order
                 continue
             arrays = self.pair.values(before, after)
-            cause = key_and_index_checks.cause(before.form, *arrays) if arrays else ""
-            if cause:
-                self.pair.clues.keys_and_indices[cause] = None
+            if arrays and (cause := cause_of_keys(*arrays)):
+                line = f" ({before.form.about})" if before.form.about else ""
+                self.pair.clues.keys[cause + line] = None
 
 
 def _read_results(
@@ -219,3 +222,55 @@ def _name(form: ArrayForm) -> str:
     """The name of a collective: ``psum: grads = lax.pmean(grads, "i")``."""
     what = form.collective + " (backward pass)" * form.backward
     return f"{what}: {form.about}" if form.about else what
+
+
+def pair_keys(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
+    """Pair random keys: by source line, or else by order."""
+    left, right = (
+        {k: form for k, form in enumerate(side) if form.role is ArrayRole.RANDOM_KEY}
+        for side in (before, after)
+    )
+    by_line = pair_by(left, right, lambda form: (form.path, form.about))
+    return by_line or list(zip(left, right, strict=False))
+
+
+def cause_of_keys(before: Array, after: Array) -> str:
+    """How random keys changed; empty if they have not."""
+    if before.shape != after.shape or np.array_equal(before, after):
+        return ""
+    rows = [len({row.tobytes() for row in x}) for x in (before, after)]
+    if rows[1] == 1 < rows[0]:
+        return "one random key for all devices, where each had its own"
+    if rows[0] == 1 < rows[1]:
+        return "one random key per device, where all had the same"
+    return "other random keys than before"
+
+
+def only_one(
+    before: Sequence[ArrayForm], after: Sequence[ArrayForm], alone: Sequence[Sequence[int]]
+) -> Iterator[tuple[str, str]]:
+    """Which of the programs has collectives more often, and these in words.
+
+    ``alone``: the results without a partner. Their line is named if it is the only one, or the
+    first of them if the other program has no collective of that kind.
+    """
+    forms = before, after
+    counts = [Counter(form.collective for form in _results(side)) for side in forms]
+    for kind in sorted({*counts[0], *counts[1]}):
+        for k, which in enumerate(("before", "after")):
+            others = counts[1 - k][kind]
+            if counts[k][kind] <= others:
+                continue
+            single = _results([forms[k][place] for place in alone[k]])
+            lines = list(dict.fromkeys(f.about for f in single if f.collective == kind))
+            if not lines or "" in lines or (others and len(lines) > 1):
+                yield which, f"more {kind} {which}"
+            else:
+                more = f", and {len(lines) - 1} more" * (len(lines) > 1)
+                yield which, f"{kind} only {which}: {lines[0]}{more}"
+
+
+def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:
+    """The results of collectives in the forward pass that outputs depend on."""
+    results = [form for form in forms if form.role is ArrayRole.RESULT and not form.backward]
+    return [form for form in results if matters(form)]

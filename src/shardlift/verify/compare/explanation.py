@@ -29,7 +29,7 @@ class Clues:
     whole_batch: bool = False  # it is a pmap before, and a jit of the whole batch after
     arguments: dict[str, None] = field(default_factory=dict)  # that changed places
     exchanged: set[str] = field(default_factory=set)  # the paths of outputs that did
-    keys_and_indices: dict[str, None] = field(default_factory=dict)  # that changed
+    keys: dict[str, None] = field(default_factory=dict)  # of random numbers, that changed
     collectives: dict[str, str] = field(default_factory=dict)  # in one program only: in which
     replaced: dict[str, None] = field(default_factory=dict)  # collectives that are others now
     inputs: str = ""  # the first inputs that differ, and why
@@ -48,7 +48,7 @@ def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]
     suspicions = {finding.suspicion for finding in far}
     if clues.own:
         yield from clues.arguments
-        yield from clues.keys_and_indices
+        yield from clues.keys
         yield from clues.replaced
         if clues.whole_batch and Suspicion.STATISTICS in suspicions:
             yield WHOLE_BATCH

@@ -87,12 +87,6 @@ def _first_outputs(site: SiteFacts) -> tuple[ArrayForm, ...] | None:
     return None if outputs is None else site.forms[outputs.forms]
 
 
-def pair_by_line(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
-    """Pairs of arrays inside of calls: by source line, and by order within a line."""
-    left, right = dict(enumerate(before)), dict(enumerate(after))
-    return _pair_by(left, right, lambda form: (form.path, form.about))
-
-
 def pair_collectives(
     before: Sequence[CapturedArray], after: Sequence[CapturedArray]
 ) -> tuple[Pairs, list[int], list[int]]:
@@ -107,7 +101,7 @@ def pair_collectives(
     )
     pairs: Pairs = []
     for key in _COLLECTIVE_KEYS:
-        new = _pair_by(left, right, key)
+        new = pair_by(left, right, key)
         pairs += new
         for side, used in ((left, {i for i, _ in new}), (right, {j for _, j in new})):
             for k in used:
@@ -115,7 +109,7 @@ def pair_collectives(
     return sorted(pairs), sorted(left), sorted(right)
 
 
-def _pair_by(left: Mapping[int, Any], right: Mapping[int, Any], key: Callable[[Any], Any]) -> Pairs:
+def pair_by(left: Mapping[int, Any], right: Mapping[int, Any], key: Callable[[Any], Any]) -> Pairs:
     """Pairs of numbers with equal keys, in order."""
     places: dict[Any, list[int]] = {}
     for k, item in right.items():

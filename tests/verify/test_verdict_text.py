@@ -117,10 +117,6 @@ def test_the_last_line_names_what_was_not_seen() -> None:
             _site(Verdict.CLOSE, findings=(_finding(SMALL, close=True), _finding(None))),
             "4 outputs of 2 calls compared; at most 3 ulps apart",
         ),
-        (
-            SiteVerdict(Verdict.IDENTICAL, BEFORE, AFTER, calls=1),
-            "the inputs of 1 call without outputs compared",
-        ),
         (SiteVerdict(Verdict.NOT_COMPARED, BEFORE, AFTER), "no call was compared"),
         (SiteVerdict(Verdict.NOT_REACHED, BEFORE, None), "called 2 times before, and not after"),
         (

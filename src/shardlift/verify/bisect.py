@@ -31,15 +31,17 @@ SAME_AS_ITSELF = "not comparable: it differs between two runs of the program bef
 
 
 class Candidate(Protocol):
-    """A change that can be made or not. Candidates are hashable and ordered."""
+    """A change that can be made or not. Candidates are hashable and ordered.
+
+    ``is_site``: it maps a function, and does not only place or read arrays. ``by_value``: it names
+    pmap without calling it.
+    """
 
     @property
-    def is_site(self) -> bool:
-        """Whether it maps a function, and does not only place or read arrays."""
+    def is_site(self) -> bool: ...  # noqa: D102
 
     @property
-    def by_value(self) -> bool:
-        """Whether it names pmap without calling it."""
+    def by_value(self) -> bool: ...  # noqa: D102
 
     def covers(self, called: SitePlace | None) -> bool:
         """Whether a function was mapped by this change."""
@@ -150,10 +152,10 @@ def search(
     begin_bisection: Callable[[int], None] = lambda _: None,
 ) -> Search[C]:
     """Find the changes to keep, in at most ``most`` runs."""
-    found = Search(attempt, most, begin_bisection)
+    result = Search(attempt, most, begin_bisection)
     # Sites first: a verdict usually names a wrong one, so that halves of both kinds say less.
-    found.add(sorted(places, key=lambda place: (not place.is_site, place)))
-    return found
+    result.add(sorted(places, key=lambda place: (not place.is_site, place)))
+    return result
 
 
 def runs_needed(places: Collection[C]) -> int:
@@ -187,7 +189,7 @@ def trial_of(
     bad = [
         site
         for identity, site in identify(outcome.sites)
-        if (only_verified if identity in unstable else _is_bad(site, only_verified))
+        if (only_verified if identity in unstable or site.verdict in WANTING else _differs(site))
     ]
     if not bad and not failed:
         return Trial(True)
@@ -201,11 +203,13 @@ def trial_of(
         for place in places
         if place.covers(site.before or site.after)  # lines after may be other ones
     }
-    return Trial(False, blamed, _problem(outcome, bad, failed))
-
-
-def _is_bad(site: SiteVerdict, only_verified: bool) -> bool:
-    return only_verified if site.verdict in WANTING else _differs(site)
+    if failed:
+        last = outcome.after.error.rstrip().rpartition("\n")[2]
+        problem = f"the program fails with it: {last or f'status {outcome.after.status}'}"
+    else:
+        differ = f"numbers of {bad[0].name} differ with it"
+        problem = reason(bad[0]).replace("numbers differ", differ, 1)
+    return Trial(False, blamed, problem)
 
 
 def _differs(site: SiteVerdict) -> bool:
@@ -224,13 +228,6 @@ def reason(site: SiteVerdict) -> str:
         where = f"{site.first.path}: " if site.first.path else ""
         return f"numbers differ: call {site.first.call + 1}, {where}{site.first.what}"
     return "numbers differ: it is called before, and not after"
-
-
-def _problem(outcome: ProgramVerdict, bad: Sequence[SiteVerdict], failed: bool) -> str:
-    if failed:
-        last = outcome.after.error.rstrip().rpartition("\n")[2]
-        return f"the program fails with it: {last or f'status {outcome.after.status}'}"
-    return reason(bad[0]).replace("numbers differ", f"numbers of {bad[0].name} differ with it", 1)
 
 
 def reached(

@@ -103,21 +103,21 @@ def parse_target(text: str, args: Sequence[str] = ()) -> RunSource:
     except ValueError as error:
         raise CannotRunError(f"{text!r} is not a command: {error}") from None
     environ, flags = _pop_prefix(words)
-    return replace(_program(text, words, tuple(args)), flags=flags, environ=environ)
+    return RunSource(text, _program(text, words, tuple(args)), flags, environ)
 
 
-def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> RunSource:
+def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Program:
     if not words:
         raise CannotRunError(f"{text!r} is neither a program nor a capture")
     first, rest = words[0], (*words[1:], *args)
     if first == "-m" and len(words) > 1:
-        return RunSource(text, Program(words[1], rest[1:], module=True))
+        return Program(words[1], rest[1:], module=True)
     if os.path.basename(first) in ("pytest", "py.test"):
-        return RunSource(text, Program("pytest", rest, module=True))
+        return Program("pytest", rest, module=True)
     if os.path.isfile(first):
-        return RunSource(text, Program(first, rest))
+        return Program(first, rest)
     if all(part.isidentifier() for part in first.split(".")) and _is_module(first):
-        return RunSource(text, Program(first, rest, module=True))
+        return Program(first, rest, module=True)
     if first.endswith((".py", ".ipynb", ".json")):
         raise CannotRunError(f"no such file: {first}")
     raise CannotRunError(

@@ -16,7 +16,6 @@ from shardlift.capture.schema import Part
 from shardlift.report.numbers import count
 from shardlift.verify.compare.array_distance import ROUNDING
 from shardlift.verify.compare.verdicts import (
-    Gap,
     GapKind,
     LeafDifference,
     ProgramVerdict,
@@ -39,7 +38,7 @@ GAPS = {
     GapKind.VALUES_NOT_KEPT: "not compared, differs at least in rounding, and the values were not "
     "kept (--keep-bytes): {what}",
     GapKind.COLLECTIVES_NOT_RECORDED: "collectives were not recorded {what}",
-    GapKind.OUTPUTS_NOT_READ: "calls whose outputs could not be read are not compared",
+    GapKind.OUTPUTS_NOT_READ: "calls without outputs that could be read are not compared",
     GapKind.NO_BYTES: "{what} was not compared: its bytes were not recorded",
     GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
     "such calls are not recorded",
@@ -61,12 +60,7 @@ OVERLOOKED = {
     GapKind.ONE_DEVICE: "what devices exchange: there was one (--devices 2 runs both programs on "
     "virtual CPU devices)",
 }
-_OF_COLLECTIVES = (
-    GapKind.ONLY_BEFORE,
-    GapKind.ONLY_AFTER,
-    GapKind.VALUES_NOT_KEPT,
-    GapKind.COLLECTIVES_NOT_RECORDED,
-)
+_OF_COLLECTIVES = {kind for kind, text in OVERLOOKED.items() if text.startswith("collectives ")}
 MOST_LINES = 4  # findings of a site that are shown
 KEEP = "\n\t"  # characters of a program's output that are not escaped
 
@@ -77,49 +71,33 @@ def headline(outcome: ProgramVerdict) -> str:
     parts = [f"{number} {word}" for number, word in counts if number]
     sites = count(len(outcome.sites), "site")
     text = f"{sites}: {', '.join(parts)}" if parts else "no site was found in either program"
-    rest = overlooked(outcome)
-    return f"{text}. {rest}" if rest else text
+    things = dict.fromkeys(_overlooked(outcome))
+    return f"{text}. Not looked at: {'; '.join(things)}." if things else text
 
 
-def overlooked(outcome: ProgramVerdict) -> str:
-    """One sentence; empty if everything was looked at."""
-    things = dict.fromkeys(_things(outcome))
-    return f"Not looked at: {'; '.join(things)}." if things else ""
-
-
-def _things(outcome: ProgramVerdict) -> Iterator[str]:
+def _overlooked(outcome: ProgramVerdict) -> Iterator[str]:
+    """What was not looked at."""
+    sites = outcome.sites
     if missing := outcome.count(Verdict.NOT_REACHED):
         yield f"{count(missing, 'site')} not reached"
-    for site in outcome.sites:
+    for site in sites:
         yield from (OVERLOOKED[gap.kind] for gap in site.gaps if gap.kind in OVERLOOKED)
-    yield from _unrecorded_collectives(outcome.sites)
-    if outcome.shared_file:
-        yield f"another version of {outcome.shared_file}: both programs run the same one"
-    if outcome.before.children or outcome.after.children:
-        yield "calls in child processes"
-
-
-def _unrecorded_collectives(sites: tuple[SiteVerdict, ...]) -> Iterator[str]:
-    """The calls beyond the limit of those whose collectives are recorded."""
     if any(site.outputs_only and site.calls for site in sites):
         yield "collectives (--collectives 0)"
     limits = {s.collective_calls for s in sites if 0 < s.collective_calls < s.calls}
     if limits:
         first = "first call" if max(limits) == 1 else f"first {max(limits)} calls"
         yield f"collectives after the {first} of a function"
-
-
-def describe_children(side: Side) -> str:
-    """The child processes of a program whose calls are not compared."""
-    return f"{count(side.children, 'child process')} used JAX; their calls were not recorded"
+    if outcome.shared_file:
+        yield f"another version of {outcome.shared_file}: both programs run the same one"
+    if outcome.before.children or outcome.after.children:
+        yield "calls in child processes"
 
 
 def describe_comparison(site: SiteVerdict) -> str:
     """The number of arrays and calls that were compared."""
     if not site.calls:
         return "no call was compared"
-    if not site.leaves and site.verdict != Verdict.NOT_COMPARED:
-        return f"the inputs of {count(site.calls, 'call')} without outputs compared"
     text = f"{count(site.leaves, 'output')} of {count(site.calls, 'call')}"
     if site.collectives:
         calls = site.collective_calls
@@ -151,21 +129,16 @@ def places(site: SiteVerdict) -> str:
     return " -> ".join(f"{p.where} ({p.kind})" if p else "nothing" for p in sides)
 
 
-def describe_missing(site: SiteVerdict) -> str:
-    """Why there is no call to compare."""
+def basis(site: SiteVerdict) -> str:
+    """What a verdict is based on: what was compared, or why nothing was."""
+    if site.verdict != Verdict.NOT_REACHED:
+        return describe_comparison(site)
     calls = [place.calls if place else 0 for place in (site.before, site.after)]
     if not any(calls):
         return "never called in this run"
     which, other = ("before", "after") if calls[0] else ("after", "before")
-    times = max(calls)
-    how_often = "once" if times == 1 else f"{times} times"
+    how_often = "once" if max(calls) == 1 else f"{max(calls)} times"
     return f"called {how_often} {which}, and not {other}"
-
-
-def basis(site: SiteVerdict) -> str:
-    """What a verdict is based on: what was compared, or why nothing was."""
-    is_missing = site.verdict == Verdict.NOT_REACHED
-    return describe_missing(site) if is_missing else describe_comparison(site)
 
 
 def heading(site: SiteVerdict) -> str:
@@ -176,12 +149,10 @@ def heading(site: SiteVerdict) -> str:
 
 def gap_lines(site: SiteVerdict) -> list[str]:
     """What was not compared, and how often."""
-    return [_gap_line(gap) for gap in site.gaps]
-
-
-def _gap_line(gap: Gap) -> str:
-    text = GAPS[gap.kind].format(what=gap.what)
-    return f"{text} ({gap.count} times)" if gap.count > 1 else text
+    return [
+        GAPS[gap.kind].format(what=gap.what) + f" ({gap.count} times)" * (gap.count > 1)
+        for gap in site.gaps
+    ]
 
 
 def sentence(finding: LeafDifference) -> str:
@@ -216,17 +187,13 @@ def advice(outcome: ProgramVerdict) -> list[str]:
     if not differing:
         partly = any(gap.kind in _OF_COLLECTIVES for site in outcome.sites for gap in site.gaps)
         return ["To compare outputs only, and no collectives: --collectives 0"] * partly
-    only_bits = all(
-        finding.distance is not None and finding.distance.relative < 1e-5
-        for site in differing
-        for finding in site.findings
-    )
-    if only_bits and not outcome.tolerance:
-        if all(rounding_of(site) is not None for site in differing):
-            bound = f"rounding={ROUNDING.rounding}"
-            return [f"Rounding explains the differences. To accept them: --tolerance {bound}"]
-        return ["The differences are small. To accept them: --tolerance ulps=N,rtol=X"]
-    return []
+    distances = [finding.distance for site in differing for finding in site.findings]
+    if outcome.tolerance or not all(d is not None and d.relative < 1e-5 for d in distances):
+        return []
+    if all(rounding_of(site) is not None for site in differing):
+        bound = f"rounding={ROUNDING.rounding}"
+        return [f"Rounding explains the differences. To accept them: --tolerance {bound}"]
+    return ["The differences are small. To accept them: --tolerance ulps=N,rtol=X"]
 
 
 # ---- text
@@ -249,7 +216,8 @@ def _show_side(name: str, side: Side, console: Console) -> None:
     version = f"  [dim]JAX {escape(side.jax)}[/]" if side.jax else ""
     console.print(f"{name:6}  {escape(escape_control(side.command))}{version}")
     if side.children:
-        _indented(f"[yellow]{escape(describe_children(side))}[/]", console, 8)
+        children = f"{count(side.children, 'child process')} used JAX"
+        _indented(f"[yellow]{children}; their calls were not recorded[/]", console, 8)
     if side.status:
         _indented(
             f"[red]ended with status {side.status}[/]; calls up to then are compared", console, 8

@@ -128,17 +128,10 @@ def test_collectives_that_are_not_recorded_are_said() -> None:
     assert (found.verdict, found.outputs_only) == ("identical", True)
 
 
-@pytest.mark.parametrize("scale", [1, 2])
-def test_functions_without_outputs(scale: int) -> None:
-    """Their inputs are compared."""
+def test_functions_without_outputs() -> None:
     step = "def step(x): jax.debug.print('{}', x[0])\n"
-    found = one(
-        compared(
-            program(START + step + "jax.pmap(step)(X)"),
-            program(START + step + f"on_rows(step)({scale} * X)"),
-        )
-    )
-    assert found.verdict == ("identical" if scale == 1 else "different")
+    old, new = (START + step + call for call in ("jax.pmap(step)(X)", "on_rows(step)(X)"))
+    assert one(compared(program(old), program(new))).verdict == "not compared"
 
 
 # ---- outputs

@@ -37,6 +37,7 @@ EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS
+Outcome = tuple[list[Any], list[Any]]  # what a jaxpr returns, and the arrays kept
 # Between the rows of one process and those of all (`mapping.processes.transformations`): a compiled
 # program cannot contain these.
 CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
@@ -157,10 +158,10 @@ class Walk:
             names.update(zip(eqn.outvars, outputs, strict=True))
         return kept
 
-    def _run_compiled(self, eqn: Any, operands: list[Any]) -> tuple[list[Any], list[Any]]:
+    def _run_compiled(self, eqn: Any, operands: list[Any]) -> Outcome:
         before = len(self.about)
 
-        def run(operands: list[Any]) -> tuple[list[Any], list[Any]]:
+        def run(operands: list[Any]) -> Outcome:
             del self.about[before:]  # traced more than once
             return self._run(eqn, operands, "")
 
@@ -169,7 +170,7 @@ class Walk:
 
     def body(
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> Outcome:
         """Outputs of the jaxpr of a map, a loop or a branch, and the arrays kept."""
         outer, self.uses = self.uses, ResultUses()
         outputs, kept = self.inside(jaxpr, consts, args, around)
@@ -184,7 +185,7 @@ class Walk:
 
     def inside(
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> Outcome:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
@@ -203,7 +204,7 @@ class Walk:
             self.dead -= id(eqn) not in alive
         return _values(names, jaxpr.outvars), kept
 
-    def _run(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+    def _run(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         kind = eqn.primitive.name
         around = f"{around}/{_compat.transforms_of(eqn)}"
         if kind in DRAWS:
@@ -261,7 +262,7 @@ class Walk:
             return array
         return jax.numpy.where(jax.lax.axis_index(self.axes) < 0, array, array)
 
-    def _map(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+    def _map(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         params = eqn.params
         axes = tuple(_compat.map_axes(eqn) or {})
 
@@ -282,7 +283,7 @@ class Walk:
         outputs, kept = mapped(operands)
         return list(outputs), list(kept)
 
-    def _scan(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+    def _scan(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         closed, params = eqn.params["jaxpr"], eqn.params
         fixed, carried = _compat.scan_parts(eqn) or (0, 0)
         consts, carry, xs = (
@@ -302,7 +303,7 @@ class Walk:
         )
         return [*carry, *ys], list(kept)
 
-    def _cond(self, eqn: Any, operands: list[Any], around: str) -> tuple[list[Any], list[Any]]:
+    def _cond(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         """What each branch exchanges; zeros of those that are not taken."""
         which, given = operands[0], operands[1:]
         bodies = [partial(self._branch, one, around) for one in eqn.params["branches"]]
@@ -328,7 +329,7 @@ class Walk:
         self.about[before:] = about
         return list(outputs), [array for listed in rows for array in listed]
 
-    def _branch(self, closed: Any, around: str, *args: Any) -> tuple[list[Any], list[Any]]:
+    def _branch(self, closed: Any, around: str, *args: Any) -> Outcome:
         outputs, kept = self.body(*_opened(closed), args, around)
         return outputs, [self._varying(array) for array in kept]
 

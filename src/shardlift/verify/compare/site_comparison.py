@@ -101,13 +101,11 @@ class SiteComparison:
         if left.failed or right.failed:
             self._compare_errors(left, right)
             return
-        if left.outputs is None or right.outputs is None:
+        outputs = [call.outputs for call in (left, right) if call.outputs is not None]
+        if len(outputs) < 2 or not any(values.digests for values in outputs):
             self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
             return
         same_inputs = self._same_inputs(left, right)
-        if not (left.outputs.digests or right.outputs.digests):
-            self._compare_without_outputs(left, right)
-            return
         bad = self._compare_outputs(left, right)
         self.calls += 1
         self.pair.differing += bad
@@ -145,18 +143,6 @@ class SiteComparison:
         is_own = self._same_inputs(left, right)
         self.clues.own |= is_own
         self.clues.other_inputs |= not is_own
-
-    def _compare_without_outputs(self, left: Sample, right: Sample) -> None:
-        """Compare the inputs of a call without outputs, which prints or calls back to the host."""
-        if left.inputs is None or right.inputs is None:
-            self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
-            return
-        self.calls += 1
-        if not same_values(left.inputs, right.inputs):
-            what = "it has no outputs, and its inputs differ"
-            self.pair.add(LeafDifference("", left.call, Part.CALLS, what))
-            self.pair.differing += 1
-        self.collectives.compare((left, right))
 
     def _find_exchanged(self, left: Sample, right: Sample) -> None:
         """Find arguments, and outputs, that have each other's values."""

@@ -214,45 +214,10 @@ jax.jit(jax.shard_map(lambda x: f(x[0, 0])[None, None], mesh=mesh,
 """
 PMAPS = NESTED + 'jax.pmap(jax.pmap(f, "j"), "i")(Y)'
 RIGHT["nested maps and a mesh of two axes"] = Programs(PMAPS, NESTED + MESH)
-WRONG["nested maps, and the other axis of a mesh"] = Programs(
-    PMAPS,
-    NESTED.replace('pmean(x, "j")', 'pmean(x, "i")') + MESH,
-    "every device has the same value, where each had its own",
-)
 WRONG["nested maps, and both axes of a mesh, under sign"] = Programs(
     PMAPS.replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, "j"))'),
     (NESTED + MESH).replace('lax.pmean(x, "j")', 'jnp.sign(lax.pmean(x, ("i", "j")))'),
     "the mean over the devices, where each device had its own value",
-)
-
-FUNCTIONS = """
-def train(w, x): return w - 0.1 * jnp.sign(lax.pmean(grad(w, x), "i"))
-def loss(w, x): return lax.pmean(jnp.mean((x @ w) ** 2), "i")
-def total(w, x): return jnp.sign(lax.psum(jnp.sum(x @ w), "i"))
-"""
-SEVERAL = (
-    FUNCTIONS
-    + """
-t, l, n = jax.pmap(train, "i"), jax.pmap(loss, "i"), jax.pmap(total, "i")
-for k in range(3): w = t(w, X); l(w, X); n(w, X)
-"""
-)
-ONE_LINE = (
-    FUNCTIONS
-    + """
-def spmd(fun):
-    def body(*block):
-        return jax.tree.map(lambda x: x[None], fun(*jax.tree.map(lambda x: x[0], block)))
-    mesh = Mesh(np.array(jax.devices()), ("i",))
-    return jax.jit(jax.shard_map(
-        body, mesh=mesh, in_specs=P("i"), out_specs=P("i"), check_vma=False))
-t, l, n = spmd(train), spmd(loss), spmd(total)
-for k in range(3): w = t(w, X); l(w, X); n(w, X)
-"""
-)
-RIGHT["several functions at one line"] = Programs(SEVERAL, ONE_LINE)
-WRONG["the last of several functions at one line"] = Programs(
-    SEVERAL, ONE_LINE.replace("lax.psum(jnp.sum", "lax.pmean(jnp.sum"), "8.000 times too small"
 )
 
 TREES = """

@@ -106,7 +106,6 @@ def test_calls_in_other_programs(tmp_path: Path, work: str, status: int) -> None
     done = verify(tmp_path, *(text(body, mapped, 2) for mapped in ("jax.pmap", "smap")))
     assert done.returncode == status, done.stdout
     assert ("used JAX" in done.stdout) == bool(status)
-    assert ("The program started" in done.stdout) == bool(status)
 
 
 @pytest.mark.exhaustive

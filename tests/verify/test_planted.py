@@ -63,17 +63,6 @@ def test_a_gradient_n_times_too_small():
     assert "8.000 times too small" in verdict(pmapped(grads_of, stacked, X), right, wrong)
 
 
-def test_a_gradient_n_times_too_large():
-    def grads_of(w, x):
-        return lax.pmean(jax.grad(lambda w: jnp.sum(x * w))(w), "i")
-
-    specs = {"in_specs": (P(), ROWS), "out_specs": P()}
-    flat = X.reshape(-1, 3)
-    right, wrong = (mapped(grads_of, W, flat, check_vma=check, **specs) for check in (False, True))
-    said = verdict(pmapped(grads_of, np.stack([W] * N), X), right, wrong)
-    assert "8.000 times too large: check_vma with unvarying parameters" in said
-
-
 def mean(x):
     return lax.pmean(x * 2, "i")
 
@@ -276,7 +265,6 @@ def test_the_first_row_read_between_two_functions():
     old = lambda: program(lambda losses: losses)
     sites = compared(old, lambda: program(lambda losses: np.stack([np.asarray(losses)[0]] * N)))
     assert [site.verdict for site in sites] == ["identical", "different"]
-    assert "not this function: on the inputs of the program before" in sites[1].causes[-1]
-    assert "loss, in call 1: all devices have the value of the first" in sites[1].causes[-1]
+    assert sites[1].causes[-1].startswith("its inputs differ: loss, in call 1: all devices have ")
     assert sites[1].itself is False
     assert [site.verdict for site in compared(old, old)] == ["identical", "identical"]

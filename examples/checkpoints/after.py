@@ -18,7 +18,7 @@ def device_put_sharded(shards, devices):
     rows = jax.sharding.NamedSharding(mesh, spec)
 
     def put(*xs):
-        blocks = [jax.device_put(x, d)[None] for x, d in zip(xs, devices)]
+        blocks = [x[None] for x in jax.device_put(xs, tuple(devices))]
         shape = (len(devices), *blocks[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
@@ -34,6 +34,8 @@ def device_put_replicated(x, devices):
     def put(x):
         row = jnp.expand_dims(x, 0)
         shape = (len(devices), *row.shape[1:])
+        if getattr(row, "weak_type", False):  # a Python number
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
         return jax.make_array_from_callback(shape, rows, lambda _: row)
 
     return jax.tree.map(put, x)

@@ -18,6 +18,8 @@ def device_put_replicated(x, devices):
     def put(x):
         row = jnp.expand_dims(x, 0)
         shape = (len(devices), *row.shape[1:])
+        if getattr(row, "weak_type", False):  # a Python number
+            return jax.device_put(jnp.broadcast_to(row, shape), rows)
         return jax.make_array_from_callback(shape, rows, lambda _: row)
 
     return jax.tree.map(put, x)

@@ -2,10 +2,11 @@
 
 `x[0]` gathers all rows. Where it reads one number or prints, as in `float(x[0])`,
 `jax.device_get(x)[0]` does without: it copies the rows of all devices to the host, whatever `x` is.
-Elsewhere `first_row` reads the first row on its own device. It decides when it runs: for a tuple,
-and for anything else but rows on devices, it is `x[0]`. It is written where the value goes to the
-host, and into a project's own `unreplicate`: its tree lies on the first device then, as before JAX
-0.8, and as with flax's. Any other `x[0]` is left alone: its value may be needed on all devices.
+Elsewhere the first row is read on its own device: in a tree map over nothing but outputs of pmap,
+from its shard; else by `first_row`, which decides when it runs: for a tuple, and for anything else
+but rows on devices, it is `x[0]`. These are written where the value goes to the host, and into a
+project's own `unreplicate`: its tree lies on the first device then, as before JAX 0.8, and as with
+flax's. Any other `x[0]` is left alone: its value may be needed on all devices.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.idioms import is_zero, takes_first
 from shardlift.source.libraries import TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.outputs import device_index, may_have_rows
+from shardlift.source.outputs import device_index, has_rows, may_have_rows
 from shardlift.source.scopes import end, position
 from shardlift.source.sites import scope_name
 
 FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
 _HELPER = "first_row"
+_FIRST_SHARD = ".addressable_shards[0].data.squeeze(0)"
 _NUMBERS = frozenset({"builtins.float", "builtins.int"})
 _ON_HOST = frozenset({"builtins.print", *_NUMBERS, *TO_HOST})
 _SL402 = all_rules()["SL402"]
@@ -52,11 +54,19 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
 
 
 def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
-    """`jax_utils.unreplicate(tree)` where flax is imported, else a tree map of the helper."""
+    """`jax_utils.unreplicate(tree)` where flax is imported, else a tree map.
+
+    It takes the first shard of leaves that can be nothing but rows on devices, as JAX's guide does.
+    """
     is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
     known = flax_utils(file, call) if is_fast and goal in (Goal.FIX, Goal.SHARD_MAP) else None
     if known is None:
-        return _use_helper(file, call, file.replace(call.args[0], _HELPER))
+        function, tree = call.args[:2]
+        row = function.body if isinstance(function, ast.Lambda) else None
+        if isinstance(row, ast.Subscript) and has_rows(file, tree):
+            edit = Edit(file.stretch(*end(row.value), *end(row)), _FIRST_SHARD)
+            return _replace(file, call, Match(call, "", (edit,), kind=Kind.READ))
+        return _use_helper(file, call, file.replace(function, _HELPER))
     utils, imports = known
     head = file.stretch(*position(call), *position(call.args[1]))
     edit = Edit(head, f"{utils}.unreplicate(")

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from shardlift.source.file import File
-from shardlift.source.libraries import COLLECTIVES, PMAPS, TO_HOST
+from shardlift.source.libraries import COLLECTIVES, PMAPS, REPLICATE, TO_HOST
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Constant, Known, Mapped, Output, Result, Value
@@ -114,6 +114,17 @@ def may_have_rows(file: File, node: ast.expr) -> bool:
     """Whether an expression may be an output with one row per device, and not a tuple of them."""
     outputs = [value for value in _values(file, node) if isinstance(value, Output)]
     return any(_maps_out(output.mapped) and not is_container(output) for output in outputs)
+
+
+def has_rows(file: File, node: ast.expr) -> bool:
+    """Whether each leaf of a tree is an array with one row per device, whatever reaches it."""
+    values = tuple(file.values(node))
+    return bool(values) and all(
+        (_is_sure(value.mapped) and _maps_out(value.mapped))
+        if isinstance(value, Output)
+        else isinstance(value, Result) and value.path in REPLICATE
+        for value in values
+    )
 
 
 def _maps_out(mapped: Mapped) -> bool:

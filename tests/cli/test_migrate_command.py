@@ -204,6 +204,15 @@ def test_the_diff_of_a_notebook_is_by_cell(project: Path) -> None:
     assert diff[-4:] == ["@@ -1,2 +1,2 @@", "-f = jax.pmap(g)", "+f = spmd_map(g)", " z = 2"]
 
 
+def test_places_of_a_notebook_that_share_a_reason_are_named_by_cell(project: Path) -> None:
+    cells = ["import jax", "f = jax.pmap(g, devices=some)", "\nh = jax.pmap(g, devices=some)"]
+    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+    (project / "a.ipynb").write_text(json.dumps(document))
+    said = _run("a.ipynb").stderr
+    assert "a.ipynb:cell 2:1:5: left as it is: " in said
+    assert "(and 1 other place: cell 3:2)" in said
+
+
 def test_a_notebook_laid_out_by_hand_stays_so(project: Path) -> None:
     path = project / "n.ipynb"
     source = '{"cells": [{"cell_type":  "code", "source": "import jax\\ny = jax.tree_map(f, x)"}]}'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,8 @@ from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax, oldes
 _QUOTED = re.compile(
     r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"](?!\s*:)"""
 )
+# What only describes the project in a setup.py: "jax" may be one of its keywords.
+_DESCRIPTION = re.compile(r"\b(?:keywords|classifiers|name)\s*=\s*(?:\[[^]]*\]|'[^']*'|\"[^\"]*\")")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
 
 
@@ -98,27 +99,23 @@ def read_config(path: Path) -> Config:
     except ValueError as error:
         raise ConfigError(f"{path}: target-jax: {error}") from error
     config = Config(
-        select=_codes(path, "select", table.get("select", [])),
-        ignore=_codes(path, "ignore", table.get("ignore", [])),
+        select=_strings(path, "select", table.get("select", [])),
+        ignore=_strings(path, "ignore", table.get("ignore", [])),
         per_file_ignores={
-            pattern: _codes(path, f"per-file-ignores of {pattern}", codes)
+            pattern: _strings(path, f"per-file-ignores of {pattern}", codes)
             for pattern, codes in ignores.items()
         },
         target=number,
         path=path,
         root=path.parent,
-        exclude=_strings(path, "exclude", table.get("exclude", []), "patterns"),
+        exclude=_strings(path, "exclude", table.get("exclude", [])),
     )
     return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
 
 
-def _codes(path: Path, key: str, value: Any) -> tuple[str, ...]:
-    return _strings(path, key, value, "codes")
-
-
-def _strings(path: Path, key: str, value: Any, what: str) -> tuple[str, ...]:
+def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ConfigError(f"{path}: {key} is a list of {what}, not {value!r}")
+        raise ConfigError(f"{path}: {key} is a list of texts, not {value!r}")
     return tuple(value)
 
 
@@ -168,22 +165,11 @@ def _requirement_files(folder: Path) -> list[Pin]:
         for number, line in enumerate(_text(path).splitlines(), start=1)
         if line.strip().lower().startswith(("jax", "flax"))
     ]
-    setup = _text(folder / "setup.py")
-    described = _described_lines(setup)
-    for number, line in enumerate(setup.splitlines(), start=1):
-        if number not in described:
-            found += [Pin(str(folder / "setup.py"), number, t) for t in _QUOTED.findall(line)]
+    setup = folder / "setup.py"
+    text = _DESCRIPTION.sub(lambda match: "\n" * match[0].count("\n"), _text(setup))
+    for number, line in enumerate(text.splitlines(), start=1):
+        found += [Pin(str(setup), number, wanted) for wanted in _QUOTED.findall(line)]
     return found
-
-
-def _described_lines(setup: str) -> set[int]:
-    """The lines of a setup.py that only describe the project: "jax" may be one of its keywords."""
-    try:
-        keywords = [node for node in ast.walk(ast.parse(setup)) if isinstance(node, ast.keyword)]
-    except (SyntaxError, ValueError):
-        return set()
-    told = [node for node in keywords if node.arg in ("keywords", "classifiers", "name")]
-    return {n for node in told for n in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
 def _text(path: Path) -> str:

@@ -46,11 +46,15 @@ def raise_requirements(
     """Let no JAX in that is too old for the new text; files that pin everything are left."""
     by_path: dict[str, list[RaisedLine]] = {}
     for line in _to_raise(config, target, migration):
-        pin = replace(line.pin, path=_short_path(line.pin.path))
+        here = os.path.relpath(line.pin.path)  # if it is inside
+        pin = line.pin if here.startswith(os.pardir) else replace(line.pin, path=here)
         by_path.setdefault(pin.path, []).append(RaisedLine(pin, line.new))
     lines, files, left, reasons = [], [], [], []
     for path, wanted in by_path.items():
-        before = _text_of(path, read)
+        try:
+            before = read(path).decode()
+        except (OSError, UnicodeDecodeError):
+            before = ""
         if why := _why_left(path, before, migration):
             left += wanted
             needs = ", ".join(line.new.removesuffix("\\").strip() for line in wanted)
@@ -100,13 +104,6 @@ def _why_left(path: str, text: str, migration: Migration) -> str:
     return ""
 
 
-def _text_of(path: str, read: Callable[[str], bytes]) -> str:
-    try:
-        return read(path).decode()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
 def _edit(texts: list[str], line: RaisedLine) -> RaisedLine:
     """Change the first line from that of the requirement on that has its text."""
     pin, new = line
@@ -122,12 +119,6 @@ def _edit(texts: list[str], line: RaisedLine) -> RaisedLine:
         texts[pin.line - 1] = _VERSION.sub(rf"\g<1>\g<2>{bound}\g<2>", before, count=1)
         return RaisedLine(replace(pin, text=before.strip()), texts[pin.line - 1].strip())
     return line
-
-
-def _short_path(path: str) -> str:
-    """A path from the current folder, if it is inside."""
-    here = os.path.relpath(path)
-    return path if here.startswith(os.pardir) else here
 
 
 def sentences(raised: Raised, needed: Version | None) -> list[str]:

@@ -289,11 +289,11 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
 
 def stale_lines(migration: Migration) -> list[str]:
     """The comments and strings that still speak of pmap, one line per file."""
-    by_file: dict[str, list[int]] = {}
+    by_file: dict[str, list[str]] = {}
     for path, line, _ in find_leftovers(migration):
-        by_file.setdefault(path, []).append(line)
+        by_file.setdefault(path, []).append(str(line))
     return [
-        f"{path}: comments or strings still speak of pmap: line {formats.numbers(lines)}"
+        f"{path}: comments or strings still speak of pmap: {formats.numbers(lines)}"
         for path, lines in by_file.items()
     ]
 

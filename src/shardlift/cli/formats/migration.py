@@ -15,7 +15,7 @@ from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
-from shardlift.source.model import Finding, Version
+from shardlift.source.model import Finding, Span, Version
 
 if TYPE_CHECKING:
     from shardlift.cli.formats.pull_request import PullRequest
@@ -90,8 +90,8 @@ def by_reason(
         groups.setdefault(change.reason, []).append(change)
     lines: list[str] = []
     for reason, (first, *others) in groups.items():
-        shown = numbers([change.span.line for change in others])
-        also = f" (and {count(len(others), 'other place')}: line {shown})"
+        shown = numbers([_line(change.span) for change in others])
+        also = f" (and {count(len(others), 'other place')}: {shown})"
         where = code(place(path, first.span))
         lines.append(f"{where}: {said}{text(reason)}{also if others else ''}")
     return lines
@@ -142,9 +142,14 @@ def by_hand(
     return lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], "- ..."]
 
 
-def numbers(lines: Sequence[int]) -> str:
-    """The first of some lines."""
-    return ", ".join([*map(str, lines[:_SHOWN_LINES]), *["..."] * (len(lines) > _SHOWN_LINES)])
+def _line(span: Span) -> str:
+    return str(span.line) if span.cell is None else f"cell {span.cell}:{span.line}"
+
+
+def numbers(lines: Sequence[str]) -> str:
+    """The first of some lines: `line 3, 7`, or of a notebook `cell 2:3, cell 4:1`."""
+    shown = [*lines[:_SHOWN_LINES], *["..."] * (len(lines) > _SHOWN_LINES)]
+    return f"{'line ' if ''.join(lines[:1]).isdigit() else ''}{', '.join(shown)}"
 
 
 WAYS_ON = (

@@ -31,6 +31,7 @@ def test_no_copy_where_the_layout_fits():
     assert out.sharding == NamedSharding(MESH, P("data"))
     assert pointers(out) == pointers(x)
     assert local_view(out) is out
+    assert stitch(2.0, MESH, P()).weak_type  # it is not made anew where it lies right
 
 
 def test_local_view_leaves_what_is_local():

@@ -43,6 +43,12 @@ def test_the_bytes_arrive(source, target, free):
     assert array.is_deleted() == free
 
 
+def test_a_piece_that_its_device_holds_is_not_sent():
+    array = jax.device_put(np.ones(SHAPE, np.float32), shardings()["whole"])
+    with jax.transfer_guard_device_to_device("disallow_explicit"):
+        move(array, shardings()["rows"], free=True)
+
+
 def test_the_source_is_freed_shard_by_shard(monkeypatch):
     x = np.ones(SHAPE, np.float32)
     array = jax.device_put(x, shardings()["rows"])

@@ -12,7 +12,7 @@ from jax import lax
 
 import shardlift
 from shardlift import _compat
-from shardlift._replication import NotProven, Proven
+from shardlift._replication import NotProven, Proven, proof
 from tests.replication.checking import N, bits, hold_against, rows, same
 
 
@@ -373,3 +373,27 @@ def test_scans_and_maps_of_a_later_jax(monkeypatch):
 def test_bits_tell_rows_apart():
     assert len(set(bits(rows(3)))) == N
     assert len(set(bits(same(3)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("theirs", "difference"),
+    [
+        ({0: "mine", 1: "mine"}, ""),
+        ({0: "mine", 1: "other"}, "is computed by another program on process 1"),
+        ({0: "mine"}, "was not compared with process 1, which did not call it within 300 s"),
+        (proof.DivergenceError(), "was not compared with process 1"),
+    ],
+)
+def test_the_programs_of_the_other_processes(monkeypatch, theirs, difference):
+    def exchange(meeting, text):
+        if isinstance(theirs, Exception):
+            raise theirs
+        return theirs
+
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(proof, "service", object)
+    monkeypatch.setattr(proof, "_digest", lambda _: "mine")
+    monkeypatch.setattr(proof, "exchange", exchange)
+    found = proof.find_difference(None)
+    assert found.startswith(difference)
+    assert bool(found) == bool(difference)

@@ -31,18 +31,21 @@ def proof(path: str, needs: tuple[int, ...] | None = (), *inside: str) -> Proof:
     return Proof(path, len(arrays), needs, *why, arrays=arrays)
 
 
-def all_proven(files: Mapping[str, str]) -> Capture:
-    """A run on eight devices that proved every array that every pmap of the files returns."""
+def all_proven(files: Mapping[str, str], needs: tuple[int, ...] = ()) -> Capture:
+    """A run on eight devices that proved every array that every pmap of the files returns.
+
+    `needs` are the arguments that have to be the same on all devices.
+    """
     project = Project(files, lambda path: read_source(path, files[path].encode()))
     sites = find_program_sites([project.file(path) for path in files], ())
-    return Capture(sites=tuple(map(_recorded, sites)))
+    return Capture(sites=tuple(_recorded(site, needs) for site in sites))
 
 
-def _recorded(site: Pmapped) -> SiteFacts:
+def _recorded(site: Pmapped, needs: tuple[int, ...]) -> SiteFacts:
     returns = site.function.returns() if site.function is not None else []
     lengths = {len(one.elts) if isinstance(one, ast.Tuple) else None for one in returns}
     (length,) = lengths if len(lengths) == 1 else (None,)
     paths = ["output"] if length is None else [f"output[{k}]" for k in range(length)]
     name = getattr(site.function and site.function.node, "name", "<lambda>")
-    line, proofs = site.node.lineno, tuple(map(proof, paths))
+    line, proofs = site.node.lineno, tuple(proof(path, needs) for path in paths)
     return SiteFacts(site.file.path, line, name, axis_size=8, calls=1, proofs=proofs)

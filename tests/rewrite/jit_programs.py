@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 
-from shardlift.capture.schema import Capture, Collective, Proof, SiteFacts, WholeBatchTrial
+from shardlift.capture.schema import Capture, WholeBatchTrial
+from tests.rewrite.captures import all_proven
 
 PROGRAM = """\
 import functools
@@ -72,7 +73,6 @@ GRADIENT = "    loss, grads = jax.value_and_grad(loss_fn)(params, batch)\n"
 END = '    return sgd(params, lax.pmean(grads, "batch")), lax.pmean(loss, "batch")'
 USUAL = GRADIENT + END
 HOLDS = WholeBatchTrial(joined=(1,), arrays=3, difference=1e-7, bound=1e-5, at="output[0]")
-_COLLECTIVE = re.compile(r"\bp(mean|sum|max|min)\(")
 
 
 def program(body: str = USUAL) -> str:
@@ -80,31 +80,7 @@ def program(body: str = USUAL) -> str:
     return PROGRAM.replace("BODY", body)
 
 
-def recorded(
-    text: str,
-    trial: WholeBatchTrial | None = HOLDS,
-    functions: tuple[str, ...] = ("step",),
-    outputs: int = 2,
-    file: str = "main.py",
-) -> Capture:
-    """What a run would record of the sites of functions: each reaches all collectives."""
-    numbered = [*enumerate(text.splitlines(), 1)]
-    lines = tuple(f"{file}:{k}" for k, line in numbered if _COLLECTIVE.search(line))
-    sites = []
-    for name in functions:
-        mapped = [k for k, line in numbered if re.search(rf"pmap(\({name}\b|,)", line)]
-        proofs = [Proof(f"output[{k}]", 1, (0,)) for k in range(outputs)]
-        sites.append(
-            SiteFacts(
-                file,
-                mapped[0],
-                name,
-                axis_name="batch",
-                axis_size=8,
-                calls=1,
-                proofs=tuple(proofs) if outputs else (Proof("output", 1, (0,)),),
-                collectives=(Collective("psum", lines=lines),),
-                whole_batch=trial,
-            )
-        )
-    return Capture(sites=tuple(sites))
+def recorded(text: str, trial: WholeBatchTrial | None = HOLDS) -> Capture:
+    """What a run would record of the site."""
+    (site,) = all_proven({"main.py": text}).sites
+    return Capture(sites=(replace(site, axis_name="batch", whole_batch=trial),))

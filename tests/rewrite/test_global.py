@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import json
 import os
 import sys
@@ -13,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from shardlift.capture.schema import Capture, LeafFacts, Proof, SiteFacts
-from shardlift.capture.text_digest import digest
 from shardlift.check.engine import check_texts
 from shardlift.rewrite.goal import Goal
 from tests import children, shared
@@ -134,24 +131,3 @@ def test_a_bare_decorator_gets_its_arguments_by_partial() -> None:
     assert "@functools.partial(per_row_of, in_axes=(None, 0), out_axes=None)\n" in after["m.py"]
     named, _ = migrated({"m.py": f"from functools import partial\n{text}"}, goal=Goal.GLOBAL)
     assert "@partial(per_row_of, " in named["m.py"]
-
-
-def test_facts_of_a_text_that_has_changed_are_not_believed() -> None:
-    text = (
-        "import jax\nfrom flax import jax_utils\n\n\ndef step(state, x):\n"
-        "    return jax.tree.map(lambda s: s + 1, state)\n\n\n"
-        "p_step = jax.pmap(step, 'batch')\nstate = jax_utils.replicate({'w': 1.0, 'b': 2.0})\n"
-        "for x in batches:\n    state = p_step(state, x)\nsave(jax_utils.unreplicate(state))\n"
-    )
-    proof = Proof("output", 2, (0,))
-    leaves = tuple(LeafFacts(f"output['{name}']", "float32", (8,), 4, 0) for name in "bw")
-    site = SiteFacts("m.py", 9, "step", axis_name="batch", axis_size=8, calls=2, outputs=leaves)
-    site = dataclasses.replace(site, proofs=(proof,))
-    fresh = Capture(sites=(site,), sources={"m.py": digest(text)})
-    believed, _ = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=fresh)
-    assert "out_specs=jax.P()" in believed["m.py"]
-    stale = dataclasses.replace(fresh, sources={"m.py": digest(text + "# more")})
-    left, migration = migrated({"m.py": text}, goal=Goal.GLOBAL, facts=stale)
-    assert "out_specs=jax.P()" not in left["m.py"]
-    said = [place.reason for file in migration.files for place in file.refused]
-    assert any("m.py has changed since the run was recorded" in one for one in said), said

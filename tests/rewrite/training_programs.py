@@ -261,17 +261,6 @@ def main():
         "        losses.append(float(metrics['loss'][0]))\n"
         "    return parallel.unreplicate(state), losses\n",
     },
-    "keys of the devices": _program("""
-p_step = jax.pmap(lambda state, batch, key: update(state, batch), axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    keys = jax.random.split(jax.random.PRNGKey(0), jax.local_device_count())
-    for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)), keys)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
     "Python numbers": _program("""
 p_scaled = jax.pmap(
     lambda tree, x: {k: jax.lax.pmax(x * v, "batch") for k, v in tree.items()}, axis_name="batch"
@@ -430,33 +419,6 @@ def main():
 }
 
 STACKED: dict[str, tuple[str, dict[str, str]]] = {
-    "keyword arguments": (
-        "it is called with keyword arguments",
-        _program("""
-p_step = jax.pmap(lambda state, batch, key: update(state, batch), axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    keys = jax.random.split(jax.random.PRNGKey(0), jax.local_device_count())
-    for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)), key=keys)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "some of the devices": (
-        "it has devices of its own",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch", devices=jax.devices()[:4])
-
-
-def main():
-    state = replicate(init(), jax.devices()[:4])
-    batch = jax.tree_util.tree_map(lambda x: x.reshape((4, -1) + x.shape[1:]), data(16))
-    state, metrics = p_step(state, batch)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
     "fewer rows than devices": (
         "a recorded run gives it fewer rows than there are devices",
         _program("""
@@ -467,21 +429,6 @@ def main():
     state = jax.device_put_replicated(init(), jax.devices()[:4])
     batch = jax.tree_util.tree_map(lambda x: x.reshape((4, -1) + x.shape[1:]), data(16))
     state, metrics = p_step(state, batch)
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "a step that goes where it is not followed": (
-        "is given to",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    run = functools.partial(p_step)
-    state = replicate(init())
-    for _ in range(2):
-        state, metrics = run(state, shard(data(16)))
-    state, metrics = p_step(state, shard(data(16)))
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
     ),

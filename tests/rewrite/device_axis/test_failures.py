@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardlift.rewrite.device_axis.cells import Cell
 from shardlift.rewrite.goal import Goal
-from shardlift.source.file import File
 from tests.rewrite.captures import all_proven
 from tests.rewrite.test_programs import PLACED, migrated
 
@@ -50,20 +48,8 @@ OTHER = re.sub(rf"\b({'|'.join(NAMES)})\b", r"other_\1", TEXT)
 FILES = {"good.py": TEXT, "bad.py": OTHER}
 
 
-def _belongs(given: object) -> bool:
-    """Whether something is of the file in which the bug is."""
-    if isinstance(given, File):
-        return given.path.endswith("bad.py")
-    if isinstance(given, Cell):
-        return any(_belongs(point.at) for point in given.points)
-    for name in ("file", "at", "before"):
-        if (inner := getattr(given, name, None)) is not None and inner is not given:
-            return _belongs(inner)
-    return str(getattr(given, "path", "")).endswith("bad.py")
-
-
 def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
-    """Let a function fail for one file; returns what failed."""
+    """Let a function fail, of the general steps for one file; returns what failed."""
     name, _, path = where.partition(":")
     owner: Any = importlib.import_module(name)
     *outer, last = path.split(".")
@@ -73,7 +59,7 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
     failed: list[str] = []
 
     def planted(*given: Any, **named: Any) -> Any:
-        if any(map(_belongs, given)):
+        if PACKAGE in where or "bad.py" in repr(given):
             failed.append(where)
             raise KeyError("a bug")
         return original(*given, **named)
@@ -109,15 +95,6 @@ def test_a_bug_leaves_all_arrays_as_they_are(
     reasons = [why for _, why in result.unreadable]
     assert any("all arrays keep their device axis" in reason for reason in reasons)
     assert any("a bug" in reason for reason in reasons)
-
-
-@pytest.mark.parametrize(
-    "before",
-    ["data = [1]\njax.pmap(lambda x: x + 1)(data)\n", "for key in batch:\n    pass\n"],
-)
-def test_lists_and_loops_are_followed(before: str) -> None:
-    _, result = migrated({"m.py": f"import jax\nbatch = {{}}\n{before}{TEXT}"}, goal=Goal.GLOBAL)
-    assert result.unreadable == ()
 
 
 def test_what_is_nested_too_deeply_is_said() -> None:

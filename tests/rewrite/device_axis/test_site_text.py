@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from shardlift.rewrite.goal import Goal
@@ -123,11 +125,14 @@ def test_two_axes_have_two_meshes() -> None:
     assert 'j_mesh = jax.sharding.Mesh(jax.devices(), ("j",))\n' in after
 
 
+def _decorated(arguments: str) -> str:
+    text = SCRIPT.replace("def step(", f"@functools.partial({arguments})\ndef step(")
+    text = text.replace('p_step = jax.pmap(step, axis_name="i")', "").replace("p_step(", "step(")
+    return f"import functools\n{text}"
+
+
 def test_the_rows_of_a_decorated_function() -> None:
-    mapped = '@functools.partial(jax.pmap, axis_name="i")\ndef step('
-    text = SCRIPT.replace("def step(", mapped).replace('p_step = jax.pmap(step, axis_name="i")', "")
-    text = text.replace("p_step(", "step(")
-    after = written(f"import functools\n{text}")
+    after = written(_decorated('jax.pmap, axis_name="i"'))
     decorators = "@functools.partial(per_row_of, in_axes=(None, 0), out_axes=None)\ndef step("
     assert decorators in after
     assert '@jax.shard_map(\n    mesh=mesh,\n    in_specs=(jax.P(), jax.P("i")),\n' in after
@@ -156,10 +161,7 @@ print(total, squares[0])
 def test_outputs_of_which_some_have_no_device_axis_keep_the_site_as_it_is() -> None:
     for axes in ("(None, 0)", "[None, 0]"):
         text = UNMAPPED.replace("(None, 0)", axes)
-        after, migration = migrated({"main.py": text}, goal=Goal.GLOBAL)
-        said = [change.reason for file in migration.files for change in file.refused]
-        assert any("its out_axes are not the same for all outputs" in one for one in said), said
-        assert "out_specs=(" not in after["main.py"]
+        assert "out_specs=(" not in written(text)
 
 
 def test_outputs_without_a_device_axis_have_an_empty_spec() -> None:
@@ -172,13 +174,22 @@ def test_outputs_without_a_device_axis_have_an_empty_spec() -> None:
         assert "in_axes=(0, None), out_axes=None" in after
 
 
-KEYWORD = SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)")
-STAR = SCRIPT.replace("p_step(params, keys)", "p_step(*(params, keys))")
-STATIC = SCRIPT.replace('axis_name="i")', 'axis_name="i", static_broadcasted_argnums=1)')
+def _with(option: str) -> str:
+    return SCRIPT.replace('axis_name="i")', f'axis_name="i", {option})')
+
+
 NOT_PLAIN = {
-    KEYWORD: "called with keyword arguments at /p/main.py:15: give all arguments by position",
-    STAR: "called with unpacked arguments at /p/main.py:15: name each argument",
-    STATIC: "it has static arguments: bind them with functools.partial",
+    SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)"):
+        "called with keyword arguments at /p/main.py:15: give all arguments by position",
+    SCRIPT.replace("p_step(params, keys)", "p_step(*(params, keys))"):
+        "called with unpacked arguments at /p/main.py:15: name each argument",
+    _with("static_broadcasted_argnums=1"): "it has static arguments: bind them with functools",
+    _with("devices=jax.devices()"): "it is given devices: leave that out if it runs on all devices",
+    _with("devices=jax.devices()[:2]"): "it has devices of its own",
+    _with("axis_size=2"): "it has `axis_size=`",
+    _with("backend='cpu'"): "it has `backend=`",
+    SCRIPT.replace("step, axis", "step, # of one device\n    axis"): "there are comments inside `",
+    _decorated('\n    jax.pmap,\n    axis_name="i",  # the axis\n'): "there are comments inside `",
     SCRIPT.replace("def main", "def per_row_of(x):\n    return x\n\n\ndef main"):
         "the name `per_row_of` means something else",
     SCRIPT.replace(MAIN, AGAIN): "it may be mapped again, and is then not compiled again",
@@ -191,3 +202,8 @@ def test_a_site_that_cannot_be_plain_keeps_its_axis(text: str) -> None:
     said = [change.reason for file in migration.files for change in file.refused]
     assert any(NOT_PLAIN[text] in reason for reason in said), said
     assert "per_row_of(step" not in after["main.py"]
+    assert all(f"#{comment}\n" in after["main.py"] for comment in re.findall("#(.*)", text))
+
+
+def test_no_devices_are_all_devices() -> None:
+    assert "per_row_of(step" in written(_with("devices=None"))

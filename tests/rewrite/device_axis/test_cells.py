@@ -15,16 +15,6 @@ from shardlift.rewrite.device_axis.cells import (
     Escape,
     NodePlace,
     Point,
-    add_made,
-    add_use,
-    collapse,
-    each,
-    escape,
-    find,
-    iterate,
-    part,
-    tree,
-    unify,
 )
 from shardlift.source.file import File
 from shardlift.source.project import Project
@@ -37,19 +27,19 @@ SAID = Escape(AT, "is given away")
 
 
 def _same(one: Cell, other: Cell) -> bool:
-    return find(one) is find(other)
+    return one.root() is other.root()
 
 
 def _made(cell: Cell) -> list[tuple[CellRole, tuple[int | str, ...]]]:
-    return [(point.role, point.path) for point in find(cell).made]
+    return [(point.role, point.path) for point in cell.root().made]
 
 
 def test_two_values_become_one_class_with_all_that_is_known_of_them() -> None:
     one, other = Cell(), Cell()
-    add_made(one, Point(CellRole.REPLICATE, AT))
-    add_use(other, Point(CellRole.FIRST, AT))
-    escape(other, SAID)
-    both = unify(one, other)
+    one.add_made(Point(CellRole.REPLICATE, AT))
+    other.add_use(Point(CellRole.FIRST, AT))
+    other.escape(SAID)
+    both = one.unify(other)
     assert _same(one, both)
     assert _same(other, both)
     assert _made(both) == [(CellRole.REPLICATE, ())]
@@ -58,53 +48,53 @@ def test_two_values_become_one_class_with_all_that_is_known_of_them() -> None:
 
 
 def _three_in_a_row(a: Cell, b: Cell, c: Cell) -> None:
-    unify(a, b)
-    unify(b, c)
+    a.unify(b)
+    b.unify(c)
 
 
 def _by_the_same_part(a: Cell, b: Cell, c: Cell) -> None:
     whole, other = Cell(), Cell()
-    unify(part(whole, "k"), a)
-    unify(part(other, "k"), b)
-    unify(part(whole, 1), c)
-    unify(whole, other)
+    whole.part("k").unify(a)
+    other.part("k").unify(b)
+    whole.part(1).unify(c)
+    whole.unify(other)
 
 
 def _by_other_parts(a: Cell, b: Cell, c: Cell) -> None:
     whole, other = Cell(), Cell()
-    unify(part(whole, 0), a)
-    unify(part(other, 1), b)
-    unify(part(other, "k"), c)
-    unify(whole, other)
+    whole.part(0).unify(a)
+    other.part(1).unify(b)
+    other.part("k").unify(c)
+    whole.unify(other)
 
 
 def _as_a_tree(a: Cell, b: Cell, c: Cell) -> None:
     whole = Cell()
-    unify(part(whole, 0), a)
-    unify(part(whole, "k"), b)
-    collapse(whole)
-    unify(part(whole, 7), c)
+    whole.part(0).unify(a)
+    whole.part("k").unify(b)
+    whole.collapse()
+    whole.part(7).unify(c)
 
 
 def _as_a_list(a: Cell, b: Cell, c: Cell) -> None:
     elements = Cell()
-    unify(part(elements, 0), a)
-    unify(part(elements, 1), b)
-    unify(each(elements), c)
+    elements.part(0).unify(a)
+    elements.part(1).unify(b)
+    elements.each().unify(c)
 
 
 def _a_tuple_with_a_list(a: Cell, b: Cell, c: Cell) -> None:
     pair, elements = Cell(), Cell()
-    unify(part(pair, 0), a)
-    unify(part(pair, 1), b)
-    unify(part(elements, EACH), c)
-    unify(pair, elements)
+    pair.part(0).unify(a)
+    pair.part(1).unify(b)
+    elements.part(EACH).unify(c)
+    pair.unify(elements)
 
 
 def _a_value_with_a_part_of_itself(a: Cell, b: Cell, c: Cell) -> None:
-    unify(part(a, "next"), b)
-    unify(part(b, "next"), c)
-    unify(a, c)
+    a.part("next").unify(b)
+    b.part("next").unify(c)
+    a.unify(c)
 
 
 @pytest.mark.parametrize(
@@ -125,56 +115,56 @@ def test_how_many_classes_there_are(
 ) -> None:
     cells = Cell(), Cell(), Cell()
     connect(*cells)
-    assert len({id(find(cell)) for cell in cells}) == classes
+    assert len({id(cell.root()) for cell in cells}) == classes
 
 
 def test_a_part_of_an_output_is_an_output_by_its_path() -> None:
-    output = add_made(Cell(), Point(CellRole.OUTPUT, AT))
-    early = part(output, 0)
-    assert _made(part(early, "loss")) == [(CellRole.OUTPUT, (0, "loss"))]
-    add_made(output, Point(CellRole.ELSEWHERE, AT))
+    output = Cell().add_made(Point(CellRole.OUTPUT, AT))
+    early = output.part(0)
+    assert _made(early.part("loss")) == [(CellRole.OUTPUT, (0, "loss"))]
+    output.add_made(Point(CellRole.ELSEWHERE, AT))
     assert _made(early) == [(CellRole.OUTPUT, (0,)), (CellRole.ELSEWHERE, (0,))]
 
 
 @pytest.mark.parametrize("role", [CellRole.REPLICATE, CellRole.SHARD, CellRole.ROWS])
 def test_what_is_laid_out_at_once_is_one_tree(role: CellRole) -> None:
     cell = Cell()
-    inner = part(cell, "w")
-    assert _same(inner, add_made(cell, Point(role, AT)))
+    inner = cell.part("w")
+    assert _same(inner, cell.add_made(Point(role, AT)))
 
 
 def test_what_escapes_does_so_with_all_its_parts() -> None:
     cell, stranger = Cell(), Cell()
-    early = part(part(cell, 0), "w")
-    escape(cell, SAID)
-    assert find(early).escapes == [SAID]
-    assert part(cell, "late").escapes == [SAID]
+    early = cell.part(0).part("w")
+    cell.escape(SAID)
+    assert early.root().escapes == [SAID]
+    assert cell.part("late").escapes == [SAID]
     assert stranger.escapes == []
 
 
 def test_a_part_that_escapes_leaves_the_others_alone() -> None:
     cell = Cell()
-    first, second = part(cell, 0), part(cell, 1)
-    escape(first, SAID)
-    assert find(cell).escapes == find(second).escapes == []
-    collapse(cell)
-    assert find(second).escapes == [SAID]
+    first, second = cell.part(0), cell.part(1)
+    first.escape(SAID)
+    assert cell.root().escapes == second.root().escapes == []
+    cell.collapse()
+    assert second.root().escapes == [SAID]
 
 
-@pytest.mark.parametrize("first", [iterate, collapse])
-@pytest.mark.parametrize("then", [iterate, collapse])
+@pytest.mark.parametrize("first", [Cell.iterate, Cell.collapse])
+@pytest.mark.parametrize("then", [Cell.iterate, Cell.collapse])
 def test_the_rows_of_a_tree_are_seen_where_it_is_iterated_over(
     first: Callable[[Cell], Cell], then: Callable[[Cell], Cell]
 ) -> None:
     cell = Cell()
     first(cell)
     then(cell)
-    assert (ITERATED in find(cell).escapes) == (first is not then)
+    assert (ITERATED in cell.root().escapes) == (first is not then)
 
 
 def test_a_list_of_trees_is_used_tree_by_tree() -> None:
     elements, element = Cell(), Cell()
-    unify(part(elements, EACH), element)
-    assert _same(tree(elements), element)
-    assert find(element).collapsed
-    assert not find(elements).collapsed
+    elements.part(EACH).unify(element)
+    assert _same(elements.tree(), element)
+    assert element.root().collapsed
+    assert not elements.root().collapsed

@@ -97,6 +97,7 @@ BEFORE_PRINT = {
         '    state = held["state"]',
     "a tuple with a star": "found = (*names, state)",
     "a row that is looked for": 'assert 1 in state["w"]',
+    "the elements of a comprehension": "show([state for x in loader])",
     "iterated rows": "print([x for x in state])",
 }  # fmt: skip
 MISSED = {

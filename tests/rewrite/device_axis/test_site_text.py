@@ -104,6 +104,14 @@ def test_the_mesh_is_made_above_the_first_copy() -> None:
     assert after.index(MESH) < after.index("params = jax.device_put(") < after.index("p_step = ")
 
 
+def test_blank_lines_are_between_the_mesh_and_a_class() -> None:
+    inside = MAIN.partition("\n\n\n")[2].replace("\n", "\n    ").replace("def main", "def run")
+    text = STEP + f"class Main:\n    {inside.strip()}\n\n\n".replace("run()", "run(self)")
+    mapped = text.replace("p_step(", 'jax.pmap(step, axis_name="i")(')
+    after = written(mapped + 'if __name__ == "__main__":\n    Main().run()\n')
+    assert after.partition(MESH)[2].partition("class Main")[0].endswith("jax.P())\n\n\n")
+
+
 def test_a_site_in_a_function_asks_for_the_mesh_there() -> None:
     inside = MAIN.replace("p_step(", 'jax.pmap(step, axis_name="i")(').partition("\n\n\n")[2]
     after = written(f"{STEP}{inside}\n\nmain()\n\nos.environ['A'] = 'b'\n")

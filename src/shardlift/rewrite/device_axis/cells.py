@@ -78,8 +78,13 @@ class Point:
 ITERATED = Escape(None, "is iterated over as well as used as a whole")
 
 
+# What may have parts with layouts of their own.
+_WITH_PARTS = frozenset({CellRole.OUTPUT, CellRole.ELSEWHERE, CellRole.MAPPED})
+_MOST_ESCAPES = 8
+
+
 class Cell:
-    """A value. What is known of its class is kept in one cell of the class: see `find`."""
+    """A value. What is known of its class is kept in one cell of the class, its root."""
 
     __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
 
@@ -98,145 +103,124 @@ class Cell:
         """Every place that makes or uses the values."""
         return [*self.made, *self.uses]
 
-
-# What may have parts with layouts of their own.
-_WITH_PARTS = frozenset({CellRole.OUTPUT, CellRole.ELSEWHERE, CellRole.MAPPED})
-
-
-def find(cell: Cell) -> Cell:
-    """The cell that stands for the class of a cell."""
-    while cell.link is not None:
-        if cell.link.link is not None:
-            cell.link = cell.link.link
-        cell = cell.link
-    return cell
-
-
-def unify(one: Cell, other: Cell) -> Cell:
-    """Make two values one class."""
-    one, other = find(one), find(other)
-    if one is other:
-        return one
-    if one.collapsed or other.collapsed or holds(one, other) or holds(other, one):
-        collapse(one)
-        collapse(other)
-    keys = list({**one.parts, **other.parts})
-    pairs = [(part(one, key), part(other, key)) for key in keys]
-    one, other = find(one), find(other)
-    if one is other:
-        return one
-    other.link = one
-    one.made += other.made
-    one.uses += other.uses
-    one.escapes += [escape for escape in other.escapes if escape not in one.escapes]
-    one.parts |= other.parts
-    one.iterated |= other.iterated
-    for left, right in pairs:
-        unify(left, right)
-    return _check_rows(one)
-
-
-def inside(cell: Cell) -> Iterator[Cell]:
-    """A value and all that is inside of it, each class once."""
-    waiting, seen = [find(cell)], set[int]()
-    while waiting:
-        root = waiting.pop()
-        if id(root) not in seen:
-            seen.add(id(root))
-            yield root
-            waiting += map(find, root.parts.values())
-
-
-def holds(outer: Cell, inner: Cell) -> bool:
-    """Whether a value is somewhere inside another, as when a loop descends into a tree."""
-    return any(root is inner for part in outer.parts.values() for root in inside(part))
-
-
-def collapse(cell: Cell) -> Cell:
-    """Make a value one tree: all its parts are in its class."""
-    cell = find(cell)
-    if cell.collapsed:
+    def root(self) -> Cell:
+        """The cell that stands for the class."""
+        cell = self
+        while cell.link is not None:
+            if cell.link.link is not None:
+                cell.link = cell.link.link
+            cell = cell.link
         return cell
-    cell.collapsed = True
-    parts, cell.parts = cell.parts, {}
-    for inner in parts.values():
-        unify(cell, inner)
-    return _check_rows(cell)
 
+    def unify(self, other: Cell) -> Cell:
+        """Make two values one class."""
+        one, other = self.root(), other.root()
+        if one is other:
+            return one
+        # A value that is inside of the other, as when a loop descends into a tree, is one with it.
+        nested = (
+            any(x is part for part in list(y.inside())[1:]) for x, y in ((one, other), (other, one))
+        )
+        if one.collapsed or other.collapsed or any(nested):
+            one.collapse()
+            other.collapse()
+        pairs = [(one.part(key), other.part(key)) for key in {**one.parts, **other.parts}]
+        one, other = one.root(), other.root()
+        if one is other:
+            return one
+        other.link = one
+        one.made += other.made
+        one.uses += other.uses
+        one.escapes += [escape for escape in other.escapes if escape not in one.escapes]
+        one.parts |= other.parts
+        one.iterated |= other.iterated
+        for left, right in pairs:
+            left.unify(right)
+        return one._with_rows()
 
-def _check_rows(cell: Cell) -> Cell:
-    cell = find(cell)
-    if cell.collapsed and cell.iterated:
-        escape(cell, ITERATED)
-    return cell
+    def inside(self) -> Iterator[Cell]:
+        """The value and all that is inside of it, each class once."""
+        waiting, seen = [self.root()], set[int]()
+        while waiting:
+            root = waiting.pop()
+            if id(root) not in seen:
+                seen.add(id(root))
+                yield root
+                waiting += [part.root() for part in root.parts.values()]
 
+    def collapse(self) -> Cell:
+        """Make the value one tree: all its parts are in its class."""
+        cell = self.root()
+        if cell.collapsed:
+            return cell
+        cell.collapsed = True
+        parts, cell.parts = cell.parts, {}
+        for inner in parts.values():
+            cell.unify(inner)
+        return cell._with_rows()
 
-def iterate(cell: Cell) -> Cell:
-    """Note that a value is iterated over."""
-    cell = find(cell)
-    cell.iterated = True
-    return _check_rows(cell)
-
-
-def each(cell: Cell) -> Cell:
-    """An element of a value that is iterated over."""
-    return part(iterate(cell), EACH)
-
-
-def tree(cell: Cell) -> Cell:
-    """The cell of the leaves of a value that is used as a tree, or of a list of such trees."""
-    cell = find(cell)
-    while set(cell.parts) == {EACH} and not cell.made:
-        cell = find(cell.parts[EACH])
-    return collapse(cell)
-
-
-def has_elements(cell: Cell) -> bool:
-    """Whether a value is known to be a tuple or a list."""
-    return any(key == EACH or isinstance(key, int) for key in find(cell).parts)
-
-
-def part(cell: Cell, key: Key) -> Cell:
-    """An element of a value, by its key or attribute. It inherits what is known of the value."""
-    cell = find(cell)
-    if cell.collapsed:
+    def _with_rows(self) -> Cell:
+        """The rows of one tree are seen where it is iterated over."""
+        cell = self.root()
+        if cell.collapsed and cell.iterated:
+            cell.escape(ITERATED)
         return cell
-    if key not in cell.parts:
-        if EACH in cell.parts and key != EACH:
-            return part(cell, EACH)
-        if key == EACH and cell.parts:  # elements that had keys are those of a list
-            parts, cell.parts = cell.parts, {}
-            for inner in parts.values():
-                unify(part(cell, EACH), inner)
-            return part(cell, EACH)
-        inner = cell.parts[key] = Cell()
-        inner.escapes = list(cell.escapes)
-        for made in cell.made:
-            inner.made.append(replace(made, path=(*made.path, key)))
-    return find(cell.parts[key])
 
+    def iterate(self) -> Cell:
+        """Note that the value is iterated over."""
+        self.root().iterated = True
+        return self._with_rows()
 
-def add_made(cell: Cell, made: Point) -> Cell:
-    """Note a place that makes values of a class."""
-    cell = find(cell)
-    if made.role not in _WITH_PARTS:
-        cell = collapse(cell)
-    cell.made.append(made)
-    if not cell.collapsed:
-        for key, inner in list(cell.parts.items()):
-            add_made(inner, replace(made, path=(*made.path, key)))
-    return find(cell)
+    def each(self) -> Cell:
+        """An element of the value, which is iterated over."""
+        return self.iterate().part(EACH)
 
+    def tree(self) -> Cell:
+        """The leaves of the value, which is used as a tree, or is a list of such trees."""
+        cell = self.root()
+        while set(cell.parts) == {EACH} and not cell.made:
+            cell = cell.parts[EACH].root()
+        return cell.collapse()
 
-def add_use(cell: Cell, use: Point) -> Cell:
-    """Note a place that uses a value as a tree."""
-    cell = tree(cell)
-    cell.uses.append(use)
-    return cell
+    def has_elements(self) -> bool:
+        """Whether the value is known to be a tuple or a list."""
+        return any(key == EACH or isinstance(key, int) for key in self.root().parts)
 
+    def part(self, key: Key) -> Cell:
+        """An element, by its key or attribute. It inherits what is known of the value."""
+        cell = self.root()
+        if cell.collapsed:
+            return cell
+        if key not in cell.parts:
+            if EACH in cell.parts and key != EACH:
+                return cell.part(EACH)
+            if key == EACH and cell.parts:  # elements that had keys are those of a list
+                parts, cell.parts = cell.parts, {}
+                for inner in parts.values():
+                    cell.part(EACH).unify(inner)
+                return cell.part(EACH)
+            inner = cell.parts[key] = Cell()
+            inner.escapes = list(cell.escapes)
+            inner.made = [replace(made, path=(*made.path, key)) for made in cell.made]
+        return cell.parts[key].root()
 
-def escape(cell: Cell, use: Escape) -> None:
-    """Note that a value, with all its parts, is used where it is not followed."""
-    for root in inside(cell):
-        if use not in root.escapes and len(root.escapes) < 8:
-            root.escapes.append(use)
+    def add_made(self, made: Point) -> Cell:
+        """Note a place that makes values of the class."""
+        cell = self.root() if made.role in _WITH_PARTS else self.collapse()
+        cell.made.append(made)
+        if not cell.collapsed:
+            for key, inner in list(cell.parts.items()):
+                inner.add_made(replace(made, path=(*made.path, key)))
+        return cell.root()
+
+    def add_use(self, use: Point) -> Cell:
+        """Note a place that uses the value as a tree."""
+        cell = self.tree()
+        cell.uses.append(use)
+        return cell
+
+    def escape(self, use: Escape) -> None:
+        """Note that the value, with all its parts, is used where it is not followed."""
+        for root in self.inside():
+            if use not in root.escapes and len(root.escapes) < _MOST_ESCAPES:
+                root.escapes.append(use)

@@ -20,22 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from shardlift.rewrite.device_axis.cells import (
-    EACH,
-    Cell,
-    CellRole,
-    Escape,
-    NodePlace,
-    Point,
-    add_made,
-    add_use,
-    collapse,
-    escape,
-    find,
-    has_elements,
-    part,
-    unify,
-)
+from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Escape, NodePlace, Point
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram, Indexed, PendingCall
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, OutputKind
 from shardlift.rewrite.device_axis.reasons import (
@@ -82,8 +67,8 @@ def connect(program: FollowedProgram) -> None:
     """Connect calls with the pmapped functions that reach them."""
     rows: list[Indexed] = []
     for indexed in program.indexed:  # a pmapped function may be an element of a tuple
-        if has_elements(indexed.base):
-            unify(part(indexed.base, indexed.index), indexed.result)
+        if indexed.base.has_elements():
+            indexed.base.part(indexed.index).unify(indexed.result)
         else:
             rows.append(indexed)
     # What is called and is no pmapped function is unknown, before any call is connected.
@@ -94,11 +79,11 @@ def connect(program: FollowedProgram) -> None:
     for site in program.sites.values():  # what all calls take, and what all return, has one layout
         for cells in (site.results, *site.given.values()):
             for cell in cells[1:]:
-                unify(cells[0], cell)
+                cells[0].unify(cell)
         for result in site.results[:1]:
             _split(site, result)
     for site, cell in program.mapped:  # one that goes where it is not followed does not change
-        site.obstacles += [_passed_on(escape) for escape in find(cell).escapes]
+        site.obstacles += [_passed_on(escape) for escape in cell.root().escapes]
 
 
 def _passed_on(use: Escape) -> Obstacle:
@@ -107,13 +92,13 @@ def _passed_on(use: Escape) -> Obstacle:
 
 
 def _sites_of(call: PendingCall) -> set[GlobalSite]:
-    made = find(call.function).made
+    made = call.function.root().made
     return {m.site for m in made if m.role is CellRole.MAPPED and m.site is not None}
 
 
 def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
     sites = _sites_of(call)
-    others = [made for made in find(call.function).made if made.role is not CellRole.MAPPED]
+    others = [made for made in call.function.root().made if made.role is not CellRole.MAPPED]
     if len(sites) != 1 or others:
         for site in sites:
             why = obstacle(ObstacleKind.SEVERAL, at=call.at)
@@ -132,17 +117,17 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
     site.obstacles += [obstacle(kind, at=call.at) for kind, is_so in obstacles.items() if is_so]
     site.arguments = len(call.arguments)
     for argument in call.named:
-        escape(argument, Escape(call.at, "is given by keyword"))
+        argument.escape(Escape(call.at, "is given by keyword"))
     for position, argument in enumerate(call.arguments):
         if site.in_axis(position) is None:
-            escape(argument, Escape(call.at, "is given to every device whole, by in_axes=None"))
+            argument.escape(Escape(call.at, "is given to every device whole, by in_axes=None"))
         else:
             at = NodePlace(call.at.file, call.nodes[position]) if call.plain else call.at
             # Of a list of trees, the trees: they have the layout.
-            leaves = add_use(argument, Point(CellRole.ARGUMENT, at, site=site, position=position))
+            leaves = argument.add_use(Point(CellRole.ARGUMENT, at, site=site, position=position))
             site.given.setdefault(position, []).append(leaves)
             program.tracked.append(leaves)
-    add_made(call.result, Point(CellRole.OUTPUT, call.at, site=site))
+    call.result.add_made(Point(CellRole.OUTPUT, call.at, site=site))
     site.results.append(call.result)
     program.tracked.append(call.result)
 
@@ -150,43 +135,43 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
 def _call_unknown(call: PendingCall) -> None:
     what = call.at.file.brief(call.call.func)
     for argument in (*call.arguments, *call.named):
-        escape(argument, Escape(call.at, f"is given to {what}"))
-    add_made(call.result, Point(CellRole.ELSEWHERE, call.at))
+        argument.escape(Escape(call.at, f"is given to {what}"))
+    call.result.add_made(Point(CellRole.ELSEWHERE, call.at))
 
 
 def _pick(indexed: Indexed) -> None:
     """Take an element or a row, now that all outputs are known."""
-    base = find(indexed.base)
+    base = indexed.base.root()
     kinds = {made.site.kind(made.path) if made.site is not None else None for made in base.made}
-    if not base.collapsed and (has_elements(base) or kinds == {OutputKind.TREE}):
-        unify(part(base, indexed.index), indexed.result)
+    if not base.collapsed and (base.has_elements() or kinds == {OutputKind.TREE}):
+        base.part(indexed.index).unify(indexed.result)
         return
-    add_made(indexed.result, Point(CellRole.ELSEWHERE, indexed.at))
+    indexed.result.add_made(Point(CellRole.ELSEWHERE, indexed.at))
     is_array = kinds == {OutputKind.ARRAY} or is_scalar(indexed.at.file, indexed.node)
     if indexed.index == 0 and is_array:
-        add_use(base, Point(CellRole.INDEX, indexed.at, indexed.node.value))
+        base.add_use(Point(CellRole.INDEX, indexed.at, indexed.node.value))
     else:
         text = indexed.at.file.brief(indexed.node)
-        escape(base, Escape(indexed.at, f"is indexed in `{text}`"))
+        base.escape(Escape(indexed.at, f"is indexed in `{text}`"))
 
 
 def _split(site: GlobalSite, result: Cell) -> None:
     """Give each element of an output tuple a class of its own; any other output is one class."""
-    result = find(result)
+    result = result.root()
     if EACH in result.parts or (result.collapsed and not result.parts):
-        collapse(result)
+        result.collapse()
         return
     if site.kind(()) is not OutputKind.TREE or site.length() is None:
         for key, inner in list(result.parts.items()):
             if isinstance(key, int):
                 why = "is unpacked, and it is not known to be a tuple"
-                escape(inner, Escape(NodePlace(site.file, site.node), why))
-        collapse(result)
+                inner.escape(Escape(NodePlace(site.file, site.node), why))
+        result.collapse()
     elif any(not isinstance(key, int) for key in result.parts):
-        collapse(result)
+        result.collapse()
     else:
         for inner in list(result.parts.values()):
-            collapse(inner)
+            inner.collapse()
 
 
 # ---- what others may reach
@@ -213,12 +198,12 @@ def expose(program: FollowedProgram) -> None:
         for name, bound in file.index.module.names.items():
             for node in bound if (file, name) not in program.read else ():
                 why = f"is `{name}` of its module, which nothing here reads"
-                escape(program.bound(file, node), Escape(NodePlace(file, node), why, outside=True))
+                program.bound(file, node).escape(Escape(NodePlace(file, node), why, outside=True))
     for (owner, _), cell in program.fields.items():
         use = program.leaked.get(owner)
         if use is not None and use.at is not None:
-            escape(cell, use)
-            add_made(cell, Point(CellRole.ELSEWHERE, use.at, why=use))
+            cell.escape(use)
+            cell.add_made(Point(CellRole.ELSEWHERE, use.at, why=use))
 
 
 def _reaches(files: list[File]) -> Iterator[Reach]:
@@ -297,7 +282,7 @@ def _expose_names(
     names = scope.names.keys() if reach.names is None else scope.names.keys() & reach.names
     for node in [node for name in names for node in scope.names[name] if node not in exposed]:
         exposed.add(node)
-        escape(program.bound(reach.file, node), use)
+        program.bound(reach.file, node).escape(use)
         for value in reach.file.resolver.bound(node):
             program.hand_on(value, reach.at, use)
             module = program.module(reach.file, value.path) if isinstance(value, External) else None

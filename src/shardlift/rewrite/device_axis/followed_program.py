@@ -7,16 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from shardlift.capture import schema
-from shardlift.rewrite.device_axis.cells import (
-    Cell,
-    CellRole,
-    Escape,
-    NodePlace,
-    Point,
-    add_made,
-    escape,
-    unify,
-)
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, NodePlace, Point
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, find_program_sites
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
@@ -111,7 +102,7 @@ class FollowedProgram:
             self.read.add((file, name))
         cell = Cell()
         for node in bound:
-            cell = unify(cell, self.bound(file, node))
+            cell = cell.unify(self.bound(file, node))
         return cell
 
     def bound(self, file: File, node: ast.AST) -> Cell:
@@ -122,7 +113,7 @@ class FollowedProgram:
         if isinstance(statement, ast.ImportFrom) and node.name != "*":
             module = self.module(file, file.resolver.imported_module(statement))
             if module is not None:
-                unify(cell, self.every_binding(module, module.index.module, node.name))
+                cell.unify(self.every_binding(module, module.index.module, node.name))
         return cell
 
     def module(self, file: File, dotted: str) -> File | None:
@@ -193,5 +184,5 @@ class FollowedProgram:
         """Others may call a function: its parameters may be anything, and its result is theirs."""
         for argument in all_arguments(called.node.args):
             at = NodePlace(called.file, argument)
-            add_made(self.binding(argument), Point(CellRole.ELSEWHERE, at, why=use))
-        escape(called.result, use)
+            self.binding(argument).add_made(Point(CellRole.ELSEWHERE, at, why=use))
+        called.result.escape(use)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from shardlift.rewrite.device_axis.cells import CellRole, NodePlace, find
+from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
@@ -58,7 +58,7 @@ def kept_apart(
 def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> tuple[str, str] | None:
     """Why a site keeps one array per process, and what to do about it."""
     brought = _brought(decision, site)
-    whole = [find(site.given[k][0]) for k in site.given if k not in brought]
+    whole = [site.given[k][0].root() for k in site.given if k not in brought]
     users = {call.file for call in site.calls} | {m.at.file for root in whole for m in root.made}
     if not meshes.is_variable(site.file) or users != {site.file}:
         return _ELSEWHERE
@@ -68,7 +68,7 @@ def _apart(decision: Decision, site: GlobalSite, meshes: Meshes) -> tuple[str, s
         return _ON_DEVICES  # joining the parts would move them to the host and back
     if any(layout is not AxisLayout.WHOLE for layout in decision.outputs(site)):
         return _ROWS
-    points = [point for k in brought for point in find(site.given[k][0]).points]
+    points = [point for k in brought for point in site.given[k][0].root().points]
     return _OUTPUT if any(point.role is CellRole.OUTPUT for point in points) else None
 
 

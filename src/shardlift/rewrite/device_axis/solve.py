@@ -14,16 +14,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from shardlift.capture import schema
-from shardlift.rewrite.device_axis.cells import (
-    Cell,
-    CellRole,
-    Escape,
-    Key,
-    NodePlace,
-    Point,
-    find,
-    inside,
-)
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import (
@@ -73,7 +64,7 @@ class Decision:
 
     def of(self, cell: Cell) -> AxisLayout:
         """The layout of a value."""
-        return self.layouts.get(id(find(cell)), AxisLayout.STACKED)
+        return self.layouts.get(id(cell.root()), AxisLayout.STACKED)
 
     def argument(self, site: GlobalSite, position: int) -> AxisLayout:
         """The layout of an argument of a pmapped function; whole if in_axes is None."""
@@ -83,7 +74,7 @@ class Decision:
 
     def outputs(self, site: GlobalSite) -> list[AxisLayout]:
         """The layouts of the elements of an output tuple; of any other output, its layout."""
-        cell, length = find(site.results[0]), site.length()
+        cell, length = site.results[0].root(), site.length()
         if site.out_axes is None:
             return [AxisLayout.WHOLE]
         if length is None or cell.collapsed:
@@ -118,7 +109,7 @@ class Decision:
         """Whether a pmapped function takes or gives anything but stacked arrays."""
         if self.obstacle(site) is not None or not site.results:
             return False
-        cell = find(site.results[0])
+        cell = site.results[0].root()
         read = [self.of(part) for part in (cell.parts.values() if not cell.collapsed else [cell])]
         inputs = [self.argument(site, position) for position in site.given]
         return any(layout is not AxisLayout.STACKED for layout in (*inputs, *read))
@@ -160,7 +151,7 @@ def decide(
     """Find the layout of each class; the sites of `left` are not to change, for a reason."""
     decision = Decision(left=left)
     for cell in program.tracked:
-        decision.classes |= {id(root): root for root in inside(cell)}
+        decision.classes |= {id(root): root for root in cell.inside()}
     for key, root in decision.classes.items():
         not_whole, not_global = _not_whole(decision, root), _not_global(decision, root)
         if not_whole is None:
@@ -283,14 +274,14 @@ def _kept(site: GlobalSite, decision: Decision) -> Iterator[KeptAxis]:
         return
     arguments: dict[int, KeptAxis] = {}  # one for each class
     for position, cells in sorted(site.given.items()):
-        root = find(cells[0])
+        root = cells[0].root()
         why = decision.reasons.get(id(root))
         if why and {made.role for made in root.made} != {CellRole.ROWS}:
             at = next(u.at for u in root.uses if u.site is site and u.position == position)
             shown = f"`{at.file.brief(at.node)}`, argument {position} of {site.name},"
             arguments[id(root)] = KeptAxis(at, f"{shown} keeps its device axis: {why}")
     yield from arguments.values()
-    for root in inside(site.results[0]) if site.results else ():
+    for root in site.results[0].inside() if site.results else ():
         why = decision.reasons.get(id(root))
         made = next((m for m in root.made if m.role is CellRole.OUTPUT and m.site is site), None)
         is_said = id(root) in arguments or root.parts or site.out_axes is None

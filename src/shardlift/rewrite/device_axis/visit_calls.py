@@ -6,19 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from shardlift.rewrite.device_axis.cells import (
-    EACH,
-    Cell,
-    CellRole,
-    Point,
-    add_made,
-    add_use,
-    each,
-    iterate,
-    part,
-    tree,
-    unify,
-)
+from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import PendingCall
 from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
@@ -69,7 +57,7 @@ def _pmap(v: Visitor, node: ast.Call) -> Cell:
         else:
             v.lose(child, "is given to pmap")
     site = v.program.sites[node]
-    cell = add_made(Cell(), Point(CellRole.MAPPED, v.at(node), site=site))
+    cell = Cell().add_made(Point(CellRole.MAPPED, v.at(node), site=site))
     v.program.mapped.append((site, cell))
     return cell
 
@@ -83,10 +71,10 @@ def _idiom(v: Visitor, node: ast.Call, made_by: Idiom) -> Cell:
     inner = v.value(made_by.tree)
     point = Point(made_by.role, v.at(node), made_by.tree, types_numbers=made_by.types_numbers)
     if made_by.role is CellRole.FIRST:
-        add_use(inner, point)
+        inner.add_use(point)
         return v.untraced(node)
     v.escape(inner, node, f"is given another axis by `{v.file.brief(node)}`")
-    made = add_made(Cell(), point)
+    made = Cell().add_made(point)
     v.program.tracked.append(made)
     return made
 
@@ -99,7 +87,7 @@ def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
         return _same(v, node, name)
     cell = Cell()
     for keyword in node.keywords:
-        unify(part(cell, keyword.arg or ""), v.value(keyword.value))
+        cell.part(keyword.arg or "").unify(v.value(keyword.value))
     return cell
 
 
@@ -115,19 +103,19 @@ def _same(v: Visitor, node: ast.Call, name: str) -> Cell | None:
 def _elements(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     cell = _same(v, node, name)
     if cell is not None:
-        iterate(cell)  # of an array, that shows its rows
-    return each(cell) if cell is not None and name == "builtins.next" else cell
+        cell.iterate()  # of an array, that shows its rows
+    return cell.each() if cell is not None and name == "builtins.next" else cell
 
 
 def _zip(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if node.keywords or _has_starred(node):
         return None
     cell = Cell()
-    sources = [each(v.value(argument)) for argument in node.args]
+    sources = [v.value(argument).each() for argument in node.args]
     if name == "builtins.enumerate":
         sources = [Cell(), *sources[:1]]
     for number, source in enumerate(sources):
-        unify(part(part(cell, EACH), number), source)
+        cell.part(EACH).part(number).unify(source)
     return cell
 
 
@@ -141,9 +129,9 @@ def _map(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     v.base(node.args[0])
     cells = map(v.value, node.args[1:])
     if name in TREE_MAPS:
-        return tree(_enter(v, known, node, [*map(tree, cells)]))
+        return _enter(v, known, node, [cell.tree() for cell in cells]).tree()
     mapped = Cell()
-    unify(part(mapped, EACH), _enter(v, known, node, [*map(each, cells)]))
+    mapped.part(EACH).unify(_enter(v, known, node, [cell.each() for cell in cells]))
     return mapped
 
 
@@ -169,7 +157,7 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
     match func.attr, len(arguments):
         case "append" | "extend" | "appendleft", 1:
             base, given = v.value(func.value), v.value(arguments[0])
-            unify(part(base, EACH), each(given) if func.attr == "extend" else given)
+            base.part(EACH).unify(given.each() if func.attr == "extend" else given)
             return Cell()
         case "astype", _:  # of every element: the layout stays
             cell = v.value(func.value)
@@ -177,22 +165,22 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
                 v.lose(argument, "is given to astype")
             return cell
         case "replace" | "_replace", count if count == len(node.keywords):
-            cell = tree(v.value(func.value))  # a state, some of whose fields are others now
+            cell = v.value(func.value).tree()  # a state, some of whose fields are others now
             for argument in arguments:
-                cell = unify(cell, tree(v.value(argument)))
+                cell = cell.unify(v.value(argument).tree())
             return cell
         case "block_until_ready" | "copy", 0:
             return v.value(func.value)
         case "pop" | "popleft", 0:
-            return each(v.value(func.value))
+            return v.value(func.value).each()
         case "clear", 0:
             v.value(func.value)
             return Cell()
         case "items" | "values" | "keys", 0:
-            base, cell = tree(v.value(func.value)), Cell()
+            base, cell = v.value(func.value).tree(), Cell()
             if func.attr != "keys":
-                element = part(cell, EACH)
-                unify(part(element, 1) if func.attr == "items" else element, base)
+                element = cell.part(EACH)
+                (element.part(1) if func.attr == "items" else element).unify(base)
             return cell
     return None
 
@@ -212,7 +200,7 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
         arguments, result = [v.value(argument) for argument in node.args], Cell()
         named = {keyword.arg or "": v.value(keyword.value) for keyword in node.keywords}
         for function in functions:
-            result = unify(result, _enter(v, function, node, arguments, named))
+            result = result.unify(_enter(v, function, node, arguments, named))
         return v.untraced(node) if is_class else result
     if plain and is_class:
         v.base(node.func)
@@ -265,7 +253,7 @@ def _enter(
     every = {a.arg: a for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)}
     for name, cell in {**dict(zip(names, arguments, strict=False)), **named}.items():
         if name in every:
-            unify(v.program.binding(every[name]), cell)
+            v.program.binding(every[name]).unify(cell)
         else:
             v.escape(cell, node, "is given to **kwargs")
     for cell in arguments[len(names) :]:

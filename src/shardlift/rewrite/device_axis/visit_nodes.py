@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from shardlift.rewrite.device_axis.cells import (
-    EACH,
-    Cell,
-    CellRole,
-    Point,
-    add_made,
-    collapse,
-    each,
-    find,
-    has_elements,
-    part,
-    tree,
-    unify,
-)
+from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import Indexed
 from shardlift.rewrite.device_axis.visitor import Visitor, visits
 from shardlift.source.file import File
@@ -69,14 +56,14 @@ def _named_expression(v: Visitor, node: ast.NamedExpr) -> Cell:
 @visits(ast.IfExp)
 def _if_expression(v: Visitor, node: ast.IfExp) -> Cell:
     v.value(node.test)
-    return unify(v.value(node.body), v.value(node.orelse))
+    return v.value(node.body).unify(v.value(node.orelse))
 
 
 @visits(ast.BoolOp)
 def _bool_operation(v: Visitor, node: ast.BoolOp) -> Cell:
     cell = Cell()
     for value in node.values:
-        cell = unify(cell, v.value(value))
+        cell = cell.unify(v.value(value))
     return cell
 
 
@@ -102,7 +89,7 @@ def _tuple(v: Visitor, node: ast.Tuple) -> Cell:
         return v.untraced(node)
     cell = Cell()
     for number, element in enumerate(node.elts):
-        unify(part(cell, number), v.value(element))
+        cell.part(number).unify(v.value(element))
     return cell
 
 
@@ -112,7 +99,7 @@ def _list(v: Visitor, node: ast.List) -> Cell:
     for element in node.elts:
         is_starred = isinstance(element, ast.Starred)
         given = v.value(element.value if isinstance(element, ast.Starred) else element)
-        unify(part(cell, EACH), each(given) if is_starred else given)
+        cell.part(EACH).unify(given.each() if is_starred else given)
     return cell
 
 
@@ -120,16 +107,16 @@ def _list(v: Visitor, node: ast.List) -> Cell:
 def _dict(v: Visitor, node: ast.Dict) -> Cell:
     cell = Cell()
     if not all(key is None or _text(key) is not None for key in node.keys):
-        collapse(cell)  # what it holds is in its class
+        cell.collapse()  # what it holds is in its class
     for key, value in zip(node.keys, node.values, strict=True):
         inner = v.value(value)
         if (text := _text(key)) is not None:
-            unify(part(cell, text), inner)
+            cell.part(text).unify(inner)
         elif key is None:
-            cell = unify(collapse(cell), collapse(inner))
+            cell = cell.collapse().unify(inner.collapse())
         else:
             v.lose(key, "is the key of a dict")
-            unify(cell, inner)
+            cell.unify(inner)
     return cell
 
 
@@ -137,8 +124,8 @@ def _dict(v: Visitor, node: ast.Dict) -> Cell:
 def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
     cell = v.value(node.value) if node.value is not None else Cell()
     if v.called is not None:
-        element = each(cell) if isinstance(node, ast.YieldFrom) else cell
-        unify(part(v.called.result, EACH), element)
+        element = cell.each() if isinstance(node, ast.YieldFrom) else cell
+        v.called.result.part(EACH).unify(element)
     return v.untraced(node)
 
 
@@ -147,24 +134,24 @@ def _comprehension(
     v: Visitor, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> Cell:
     for generator in node.generators:
-        v.bind(generator.target, each(v.value(generator.iter)))
+        v.bind(generator.target, v.value(generator.iter).each())
         v.block(generator.ifs)
     if isinstance(node, ast.DictComp):  # its keys are computed: its values are one class with it
         v.lose(node.key, "is the key of a dict")
-        return tree(v.value(node.value))
+        return v.value(node.value).tree()
     cell = Cell()
-    unify(part(cell, EACH), v.value(node.elt))
+    cell.part(EACH).unify(v.value(node.elt))
     return cell
 
 
 @visits(ast.Subscript)
 def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
-    base, index = find(v.value(node.value)), node.slice
+    base, index = v.value(node.value).root(), node.slice
     if (text := _text(index)) is not None:
-        return part(base, text)
+        return base.part(text)
     if isinstance(index, ast.Constant) and type(index.value) is int:
-        if has_elements(base):
-            return part(base, index.value)
+        if base.has_elements():
+            return base.part(index.value)
         result = Cell()  # an element of a tuple or list, or the first row of an array
         v.program.indexed.append(Indexed(v.at(node), node, base, index.value, result))
         return result
@@ -194,7 +181,7 @@ def _attribute(v: Visitor, node: ast.Attribute) -> Cell:
     if node.attr in _OF_ARRAYS:
         v.escape(base, node, f"`{v.file.brief(node)}` shows its shape")
         return v.untraced(node)
-    return part(base, node.attr)
+    return base.part(node.attr)
 
 
 def _shows_attributes(file: File, node: ast.Attribute) -> bool:
@@ -230,7 +217,7 @@ def _return(v: Visitor, node: ast.Return) -> None:
     if node.value is not None:
         cell = v.value(node.value)
         if v.called is not None:
-            unify(v.called.result, cell)
+            v.called.result.unify(cell)
 
 
 @visits(ast.Delete)
@@ -246,7 +233,7 @@ def _function(v: Visitor, node: Function) -> None:
     for decorator in getattr(node, "decorator_list", ()):
         if decorator in v.program.sites:
             site, binding = v.program.sites[decorator], v.program.binding(node)
-            add_made(binding, Point(CellRole.MAPPED, v.at(decorator), site=site))
+            binding.add_made(Point(CellRole.MAPPED, v.at(decorator), site=site))
             v.program.mapped.append((site, binding))
             v.program.hand_on(Known(node, v.file), v.at(decorator))
         else:
@@ -255,13 +242,13 @@ def _function(v: Visitor, node: Function) -> None:
         v.lose(default, "is the default of a parameter")
         # A display of nothing has no arrays.
         if not isinstance(default, ast.Constant) and ast.unparse(default) not in ("()", "[]", "{}"):
-            add_made(v.program.binding(argument), Point(CellRole.ELSEWHERE, v.at(default)))
+            v.program.binding(argument).add_made(Point(CellRole.ELSEWHERE, v.at(default)))
     for rest in filter(None, (node.args.vararg, node.args.kwarg)):
-        add_made(v.program.binding(rest), Point(CellRole.ELSEWHERE, v.at(rest)))
+        v.program.binding(rest).add_made(Point(CellRole.ELSEWHERE, v.at(rest)))
     called = v.program.function(Known(node, v.file))
     inner = Visitor(v.program, v.file, called)
     if isinstance(node, ast.Lambda):
-        unify(called.result, inner.value(node.body))
+        called.result.unify(inner.value(node.body))
     else:
         inner.block(node.body)
 
@@ -286,12 +273,12 @@ def _class(v: Visitor, node: ast.ClassDef) -> None:
             value = getattr(v.file.index.parents.get(binding), "value", None)
             if value is not None and not isinstance(value, ast.Constant):  # all objects have it
                 cell = v.program.attribute(node, v.file, name)
-                add_made(cell, Point(CellRole.ELSEWHERE, v.at(binding)))
+                cell.add_made(Point(CellRole.ELSEWHERE, v.at(binding)))
 
 
 @visits(ast.For, ast.AsyncFor)
 def _for(v: Visitor, node: ast.For | ast.AsyncFor) -> None:
-    v.bind(node.target, each(v.value(node.iter)))
+    v.bind(node.target, v.value(node.iter).each())
     v.block([*node.body, *node.orelse])
 
 

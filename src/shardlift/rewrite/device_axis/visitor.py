@@ -10,17 +10,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from shardlift.rewrite.device_axis.cells import (
-    Cell,
-    CellRole,
-    Escape,
-    NodePlace,
-    Point,
-    add_made,
-    escape,
-    part,
-    unify,
-)
+from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, NodePlace, Point
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
@@ -67,11 +57,11 @@ class Visitor:
 
     def untraced(self, node: ast.AST) -> Cell:
         """The cell of a value whose origin is not followed."""
-        return add_made(Cell(), Point(CellRole.ELSEWHERE, self.at(node)))
+        return Cell().add_made(Point(CellRole.ELSEWHERE, self.at(node)))
 
     def escape(self, cell: Cell, node: ast.AST, why: str) -> None:
         """Note that a value is used where it is not followed, at a node."""
-        escape(cell, Escape(self.at(node), why))
+        cell.escape(Escape(self.at(node), why))
 
     def lose(self, node: ast.AST | None, why: str) -> None:
         """Visit an expression whose value is used where it is not followed."""
@@ -131,13 +121,13 @@ class Visitor:
     def bind(self, target: ast.expr, cell: Cell) -> None:
         """Give a value to a target."""
         if isinstance(target, ast.Name):
-            unify(self.program.binding(target), cell)
+            self.program.binding(target).unify(cell)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(element, ast.Starred) for element in target.elts):
                 self.escape(cell, target, "is unpacked with a star")
             for number, element in enumerate(target.elts):
                 inner = element.value if isinstance(element, ast.Starred) else element
-                self.bind(inner, part(cell, number))
+                self.bind(inner, cell.part(number))
         elif isinstance(target, ast.Attribute):
             self._set_attribute(target, cell)
         elif isinstance(target, ast.Subscript):
@@ -151,10 +141,10 @@ class Visitor:
                 self.program.hand_on(value, self.at(target))
         if owner is not None:
             self.base(target)
-            unify(self.program.attribute(owner.node, owner.file, target.attr), cell)
+            self.program.attribute(owner.node, owner.file, target.attr).unify(cell)
             return
         if module is not None:
-            unify(self.program.every_binding(module, module.index.module, target.attr), cell)
+            self.program.every_binding(module, module.index.module, target.attr).unify(cell)
         else:
             self.lose(target.value, f"`{self.file.brief(target)}` is set")
         self.escape(cell, target, f"is put into `{self.file.brief(target)}`")
@@ -163,7 +153,7 @@ class Visitor:
         """`tree["key"] = value`: a dict has one layout for all that it holds."""
         base = self.value(target.value)
         if isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str):
-            unify(part(base, target.slice.value), cell)
+            base.part(target.slice.value).unify(cell)
             return
         self.lose(target.slice, "is an index")
         for value in (base, cell):

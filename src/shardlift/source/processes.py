@@ -1,7 +1,8 @@
 """Whether several processes run a program, and the line that shows it.
 
 A program of many processes joins a job, splits data by the process index, or counts processes.
-`if jax.process_index() == 0: print(…)` and messages do not count: they also work in one process.
+`if jax.process_index() == 0: print(…)` and messages do not count: they also work in one process;
+`if jax.process_index() == 0: save(…)` does: one of several writes the file.
 So does a notebook, unless it joins a job: its kernel is one process.
 `assert jax.process_count() == 1` shows a program of one process.
 """
@@ -29,6 +30,9 @@ _DISTRIBUTED = re.compile(r"\bdistributed\b(?![ \t]+(?!as\b|import\b)[a-z])")
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
 _MESSAGES = re.compile(
     r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"
+)
+_WRITES = re.compile(
+    r"^(save|dump|mkdir|makedirs|open$|write_(file|bytes|text))|(?i:checkpoint|_ckpt)"
 )
 # Expressions that may contain the call.
 _PARTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.JoinedStr, ast.FormattedValue)
@@ -85,7 +89,9 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
         if isinstance(parent, _PARTS):
             continue
         if isinstance(parent, ast.If) and child is parent.test:
-            if last in _INDEX or _is_of_helper(parent):
+            if last in _INDEX:  # what one process writes, several would overwrite
+                return True if any(_writes(node) for node in parent.body) else None
+            if _is_of_helper(parent):
                 return None
             raises = isinstance(parent.body[-1], ast.Raise)
             return not (raises and _is_compared_with_one(file, call))
@@ -104,6 +110,12 @@ def _is_compared_with_one(file: File, call: ast.Call) -> bool:
         return False
     numbers = [n.value for n in (parent.left, *parent.comparators) if isinstance(n, ast.Constant)]
     return bool(numbers) and set(numbers) <= {1, 2}
+
+
+def _writes(statement: ast.stmt) -> bool:
+    """Whether a statement writes files, other than a log."""
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return any(_WRITES.search(last_name(call.func)) for call in calls)
 
 
 def _is_of_helper(branch: ast.If) -> bool:

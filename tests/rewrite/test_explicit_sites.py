@@ -123,6 +123,54 @@ def test_an_argument_that_is_whole_may_be_on_one_device() -> None:
     np.testing.assert_array_equal(run(before), run(text))
 
 
+STATIC_SITE = """
+    def scaled(w, x, power, back=False):
+        return w * jax.lax.psum(x, 'i') ** power * (-1 if back else 1)
+
+    p_step = jax.pmap(
+        scaled,
+        axis_name='i',
+        in_axes=({axes}, 0, None, None),
+        # the power is a number
+        static_broadcasted_argnums=(2, 3),
+        # not needed any more
+        donate_argnums=1,
+    )
+    return [p_step({first}, x + 0, 2, True), p_step({first}, x + 0, 3, False)]
+"""
+STATIC_WRITTEN = """
+    p_step = jax.jit(
+        lambda w, x, power, back: jax.shard_map(
+            per_row_of(
+                functools.partial(scaled, power=power, back=back),
+                in_axes=(None, 0),
+            ),
+            # the power is a number
+            mesh=mesh,
+            in_specs=(jax.P(), jax.P('i')),
+            out_specs=jax.P('i'),
+            check_vma=False,
+        )(w, x),
+        in_shardings=(jax.NamedSharding(mesh, jax.P()), None),
+        static_argnums=(2, 3),
+        # not needed any more
+        donate_argnums=1,
+    )
+"""
+
+
+@pytest.mark.parametrize(("axes", "first"), [("None", "jax.device_put(1.5)"), ("0", "x")])
+def test_the_last_arguments_may_be_static(axes: str, first: str) -> None:
+    site = STATIC_SITE.format(axes=axes, first=first)
+    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", site[1:])
+    before = program(main=main)
+    text = after(before)
+    assert (STATIC_WRITTEN in text) is (axes == "None")
+    assert "static_argnums=(2, 3)," in text
+    assert after(text) == text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
 def test_the_mesh_of_the_training_step_is_called_mesh() -> None:
     text = after("import functools\n" + program(SITES["two axes"]))
     assert "mesh = jax.sharding.Mesh(jax.devices(), ('i',))" in text
@@ -184,6 +232,7 @@ SHARED = {
     "a number that may be another": {
         "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
     },
+    "a comment in a line": {"site": "p_step = jax.pmap(step,  # step\n    'i')"},
     "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},
     "it is handed on": {"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")},
     "its names are taken": {"rows": f"{ROWS}; per_row = 1"},
@@ -203,10 +252,19 @@ KEPT = {
     "devices": ({"site": "p_step = jax.pmap(step, 'i', devices=jax.devices()[::-1])"}, "devices"),
     "a name that is computed": ({"site": "p_step = jax.pmap(step, 'ij'[:1])"}, "run time"),
     "it is mapped again": ({"main": MAIN.replace("    main()", "    main(), main()")}, "again"),
-    "static": (
+    "static, and not the last": (
         {
-            "site": "p_step = jax.pmap(step, 'i', static_broadcasted_argnums=1)",
-            "main": MAIN.replace("(x, x)", "(x, 3.0)"),
+            "site": "p_step = jax.pmap(step, 'i', static_broadcasted_argnums=0)",
+            "main": MAIN.replace("(x, x)", "(3.0, x)"),
+        },
+        "static",
+    ),
+    "static, by a decorator": (
+        {
+            "site": "import functools\n"
+            "    @functools.partial(jax.pmap, static_broadcasted_argnums=1)\n"
+            "    def p_step(x, k):\n        return k * x",
+            "main": MAIN.replace("(x, x)", "(x, 3)"),
         },
         "static",
     ),

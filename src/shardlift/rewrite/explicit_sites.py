@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
 
-from shardlift.rewrite.call_format import Argument, CallText, Style
-from shardlift.rewrite.forms import CallForm
+from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock
+from shardlift.rewrite.forms import CallForm, between, end, has_comments
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.names import first_free, is_shadowed, jax_name
 from shardlift.rewrite.options import (
@@ -36,6 +36,7 @@ from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
 from shardlift.source.scopes import LOOPS
 from shardlift.source.statements import newline
+from shardlift.source.values import Known
 
 PER_ROW = "per_row"
 PER_ROW_OF = "per_row_of"  # with other axes, or whole arguments
@@ -49,7 +50,7 @@ MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
 USUAL_AXIS = "devices"
 _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
-STATIC = "it has static arguments: bind them with functools.partial, and map that"
+STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
     "compiled: map it once, and keep what that returns"
@@ -73,6 +74,8 @@ class _Site:
     plain: PlainOptions
     axis: str = ""  # as the text has it, or will
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
+    parameters: tuple[str, ...] = ()  # of what it maps, if some are static
+    comments: tuple[str, str] = ("", "")  # between its arguments: above `donate_argnums`, others
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,6 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
     plain = plain_options(options)
-    if plain.static:
-        raise UnsupportedError(STATIC)
     if isinstance(plain.in_axes, tuple) and plain.in_axes.count(None) > MOST_WHOLE:
         raise UnsupportedError(f"more than {MOST_WHOLE} of its arguments are whole on each device")
     if is_mapped_again(file, mention.node, options.operand):
@@ -135,7 +136,69 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
             "its arguments may have another number of rows than one per device: if they have one, "
             "write jax.jit(jax.shard_map(...)) over all devices"
         )
-    return _Site(options, plain)
+    parameters = _parameters(file, options, plain, [call for _, call in calls])
+    if isinstance(plain.in_axes, tuple) and parameters:
+        axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
+        plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
+    comments = _comments(file, mention.node, options)
+    return _Site(options, plain, parameters=parameters, comments=comments)
+
+
+def _parameters(
+    file: File, options: Options, plain: PlainOptions, calls: list[ast.Call]
+) -> tuple[str, ...]:
+    """The parameters of a function whose last ones are static, as its calls give them."""
+    if not plain.static:
+        return ()
+    operand = options.operand
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    function = value.node if isinstance(value, Known) else operand
+    counts = {len(call.args) for call in calls}
+    if (
+        operand is not None
+        and isinstance(function, (ast.FunctionDef, ast.Lambda))
+        and len(counts) == 1
+    ):
+        given, unpacked = (
+            counts.pop(),
+            any(isinstance(a, ast.Starred) for c in calls for a in c.args),
+        )
+        names = [argument.arg for argument in function.args.args][:given]
+        last = tuple(range(given - len(plain.static), given))
+        taken = {
+            "mesh",
+            jax_name(file)[0],
+            *(n.id for n in ast.walk(operand) if isinstance(n, ast.Name)),
+        }
+        is_plain = not function.args.posonlyargs and len(names) == given and not unpacked
+        if is_plain and tuple(sorted(plain.static)) == last and taken.isdisjoint(names):
+            return tuple(names)
+    raise UnsupportedError(STATIC)
+
+
+def _comments(file: File, node: ast.expr, options: Options) -> tuple[str, str]:
+    """The lines of comments among the arguments: those above `donate_argnums`, and the others."""
+    operand, donated = options.operand, options.keywords.get("donate_argnums")
+    if not has_comments(file, node, operand):
+        return "", ""
+    reason = "there are comments between its arguments: rewrite it by hand"
+    if operand is None:
+        raise UnsupportedError(reason)
+    kept: tuple[list[str], list[str]] = [], []
+    last = operand.end_lineno or 0
+    if "#" in file.text(between(end(operand), end(node))).partition("\n")[0]:
+        raise UnsupportedError(reason)
+    for number, line in enumerate(file.lines[node.lineno - 1 : node.end_lineno], node.lineno):
+        text = line.strip()
+        is_own = text.startswith("#") and number > last
+        if is_own:
+            kept[donated is None or number > donated.lineno].append(f"{text}\n")
+        elif "#" in text and not operand.lineno <= number <= last:
+            raise UnsupportedError(reason)
+        elif donated is not None and kept[0] and number < donated.lineno:
+            kept[1].extend(kept[0])
+            kept[0].clear()
+    return "".join(kept[0]), "".join(kept[1])
 
 
 def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict[Mention, _Site]:
@@ -317,22 +380,36 @@ def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
         whole = f"{jax}.NamedSharding({mesh}, {jax}.P())"
         placed = tuple(whole if axis is None else "None" for axis in _each(site))
         outer.append(CallText("in_shardings=", placed))
+    if site.parameters:
+        outer.append(f"static_argnums={site.options.text('static_broadcasted_argnums')}")
     donated = site.options.text("donate_argnums")
     if donated and donated not in ("()", "[]"):
-        outer.append(f"donate_argnums={donated}")
+        outer.append(_below(site.comments[0], f"donate_argnums={donated}"))
+    first, *others = _inner(site, mesh, spec)
+    dynamic = len(site.parameters) - len(plain.static)
+    names = ("*args", "*args") if site.is_lazy else ("", "")
+    if site.parameters:
+        names = ", ".join(site.parameters), ", ".join(site.parameters[:dynamic])
     axes: tuple[str, ...] = ()
     if plain.in_axes != 0 or plain.out_axes != 0:
         axes = (f"in_axes={plain.in_axes}",)
         axes += (f"out_axes={plain.out_axes}",) if plain.out_axes != 0 else ()
     return CallForm(
-        _inner(site, mesh, spec),
+        (_below(site.comments[1], first), *others),
         tuple(outer),
         None,
         name=f"{jax}.shard_map",
         rows=PER_ROW_OF if axes else PER_ROW,
         in_axes=axes,
-        is_lazy=site.is_lazy,
+        bound=tuple(f"{name}={name}" for name in site.parameters[dynamic:]),
+        parameters=names[0],
+        arguments=names[1],
     )
+
+
+def _below(comments: str, argument: str) -> Argument:
+    """An argument below the lines of its comments."""
+    return TextBlock(f"{comments}{argument}", "") if comments else argument
 
 
 def _fits(file: File, mention: Mention, site: _Site, inner: tuple[str, ...], style: Style) -> bool:

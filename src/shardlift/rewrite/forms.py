@@ -1,12 +1,13 @@
-"""The two calls that a pmap becomes: jit of a shard_map, or of a helper that makes one."""
+"""The two calls that a pmap becomes, jit of a shard_map or of a helper, and their edits."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shardlift.rewrite.call_format import Argument, CallText, Style
-from shardlift.rewrite.names import jax_name
+from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
+from shardlift.rewrite.names import jax_name, partial_name
 from shardlift.rewrite.options import (
     DEFAULT_AXIS,
     Options,
@@ -15,8 +16,11 @@ from shardlift.rewrite.options import (
     plain_options,
 )
 from shardlift.source.file import File
+from shardlift.source.model import Edit
+from shardlift.source.text import has_comment
 
 PER_DEVICE = "shard_map_per_device"
+_PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,11 @@ class CallForm:
     is_jitted: bool = True  # jax.jit is around it
     rows: str = ""  # what is around the function, so that it sees its row alone
     in_axes: tuple[str, ...] = ()  # what that is given, if some arguments are whole
-    is_lazy: bool = False  # the inner call is made when the function is called
+    bound: tuple[str, ...] = ()  # what the function is given by keyword, of the parameters
+    parameters: str = (
+        ""  # of a lambda in which the inner call is made, and what that is called with
+    )
+    arguments: str = ""
 
 
 def form_of(levels: Sequence[Options], style: Style) -> CallForm:
@@ -72,9 +80,113 @@ def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = 
     """`jax.jit(jax.shard_map(function, …), …)`; under a jit already, without another."""
     jax, _ = jax_name(file)
     axis = (form.axis,) if form.axis else ()
+    if form.bound:
+        function = CallText(partial_name(file)[0], (function, *form.bound))
     function = CallText(form.rows, (function, *form.in_axes)) if form.rows else function
     inner = CallText(form.name, (function, *axis, *form.inner))
-    if form.is_lazy:
-        inner = replace(inner, function=f"lambda *args: {form.name}", after="(*args)")
+    if form.parameters:
+        called = f"lambda {form.parameters}: {form.name}"
+        inner = replace(inner, function=called, after=f"({form.arguments})")
     is_jitted = form.is_jitted and (form.outer or not under_jit)
     return CallText(f"{jax}.jit", (inner, *form.outer)) if is_jitted else inner
+
+
+def edits_of(
+    file: File, node: ast.expr, operand: ast.expr | None, form: CallForm, style: Style
+) -> tuple[Edit, ...]:
+    """The edits that put a form in the place of a call of pmap, or of a decorator."""
+    if operand is None:
+        return (Edit(file.span(node), decorators(file, [node], form, style)),)
+    assert isinstance(node, ast.Call)
+    return call_edits(file, node, operand, form, style)
+
+
+def call_edits(
+    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style
+) -> tuple[Edit, ...]:
+    """What is around the function changes; its own lines are only moved sideways, if at all."""
+    function = file.text(operand)
+    if "\n" in function and not has_long_strings(operand):
+        lines = TextBlock(function, file.margin(operand.lineno))
+        return (file.replace(call, _laid_out(file, call, form, style, lines)),)
+    # A name as long as the function keeps the layout right.
+    stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
+    text = _laid_out(file, call, form, style, stand_in)
+    before, after = text.split(stand_in)
+    return (
+        Edit(file.span(between(start(call), start(operand))), before),
+        Edit(file.span(between(end(operand), end(call))), after),
+    )
+
+
+def _laid_out(file: File, call: ast.Call, form: CallForm, style: Style, function: Argument) -> str:
+    parent = file.index.parents.get(call)
+    under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
+    last = file.lines[(call.end_lineno or call.lineno) - 1]
+    after = max(len(last.rstrip()) - (call.end_col_offset or 0), 0)
+    wanted = call_text(form, file, function, under_jit)
+    return render(wanted, style, file.margin(call.lineno), call.col_offset, after)
+
+
+def decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) -> str:
+    """The decorators that replace a stack of decorators, without the first @."""
+    partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
+    partial = partials[0] if partials else partial_name(file)[0]
+    names = (f"axis_name={form.axis}",) if form.axis else ()
+    lines = [
+        *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
+        _apply(partial, form.name, (*names, *form.inner))
+        if form.axis or not form.rows
+        else CallText(form.name, form.inner),
+        *([_apply(partial, form.rows, form.in_axes)] if form.rows else []),
+    ]
+    margin = file.margin(stack[0].lineno)
+    texts = [
+        line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
+        for line in lines
+    ]
+    return f"\n{margin}@".join(texts)
+
+
+def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
+    return CallText(partial, (name, *arguments)) if arguments else name
+
+
+def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
+    """Whether there are comments in the text that such edits would replace."""
+    if operand is None or not isinstance(node, ast.Call):
+        return has_comment(file.text(node))
+    return any(has_comment(gap) for gap in _gaps(file, node, operand))
+
+
+def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:
+    """The text of a call before and after the function that it maps."""
+    before = between(start(call), start(operand))
+    return file.text(before), file.text(between(end(operand), end(call)))
+
+
+def has_long_strings(node: ast.expr) -> bool:
+    """Whether a string in it spans lines: moving those would change it."""
+    return any(
+        isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
+        for inner in ast.walk(node)
+    )
+
+
+def between(first: tuple[int, int], after: tuple[int, int]) -> ast.expr:
+    """A node that stands for a stretch of text."""
+    line, column = first
+    last, last_column = after
+    return ast.Name(
+        "_", lineno=line, col_offset=column, end_lineno=last, end_col_offset=last_column
+    )
+
+
+def start(node: ast.expr) -> tuple[int, int]:
+    """The line and column at which an expression starts."""
+    return node.lineno, node.col_offset
+
+
+def end(node: ast.expr) -> tuple[int, int]:
+    """The line and column at which an expression ends."""
+    return node.end_lineno or 0, node.end_col_offset or 0

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from shardlift.rewrite import removed_names
-from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
+from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.explicit_sites import (
     HELPER,
     MAPPED_AGAIN,
@@ -21,7 +21,17 @@ from shardlift.rewrite.explicit_sites import (
     is_small,
     is_written_out,
 )
-from shardlift.rewrite.forms import PER_DEVICE, CallForm, call_text, form_of
+from shardlift.rewrite.forms import (
+    PER_DEVICE,
+    between,
+    call_edits,
+    decorators,
+    edits_of,
+    end,
+    form_of,
+    has_comments,
+    start,
+)
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import AXES
 from shardlift.rewrite.home import is_test
@@ -46,7 +56,7 @@ from shardlift.source.sites import Role
 from shardlift.source.text import has_comment
 
 _TAKEN = frozenset({"axis_name", "in_axes", "donate_argnums"})  # by spmd_map
-_PLACE = "\0"  # stands for the mapped function while the text around it is laid out
+
 # What the summary says more about, once.
 MANY_PROCESSES = "it keeps jax.pmap: several processes may run this program"
 COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
@@ -124,11 +134,7 @@ def _explicit(file: File) -> dict[Mention, ExplicitSite | str]:
     """The sites of a file that can be written out; of the others, the reason."""
     if _explicit not in file.memo:
         sites = _read(file)[1] if is_written_out(file) else {}
-        gaps = {m for m, options in sites.items() if has_comments(file, m.node, options.operand)}
-        plain = {m: options for m, options in sites.items() if m not in gaps}
-        reason = "there are comments between its arguments: rewrite it by hand"
-        forms = {**explicit_sites(file, plain, _style(file)), **dict.fromkeys(gaps, reason)}
-        file.memo[_explicit] = forms if sites else {}
+        file.memo[_explicit] = explicit_sites(file, sites, _style(file)) if sites else {}
     found: dict[Mention, ExplicitSite | str] = file.memo[_explicit]
     return found
 
@@ -212,7 +218,8 @@ def _write_out(
     """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
     edits = (*site.mesh, *edits_of(file, mention.node, options.operand, site.form, style))
     helper = HelperRequest(site.form.rows, axis=site.axis)
-    return Match(mention.node, "", edits, jax_name(file)[1], frozenset({helper}), kind=Kind.SITE)
+    imports = jax_name(file)[1] | (partial_name(file)[1] if site.form.bound else frozenset())
+    return Match(mention.node, "", edits, imports, frozenset({helper}), kind=Kind.SITE)
 
 
 def _rename(file: File, mention: Mention, options: Options) -> Match:
@@ -238,8 +245,8 @@ def _without_axes(file: File, node: ast.expr) -> Edit | None:
     assert isinstance(node, ast.Call)
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
     axes = next(keyword.value for keyword in node.keywords if keyword.arg == "in_axes")
-    before = max(_end(value) for value in values if _start(value) < _start(axes))
-    gap = _between(before, _end(axes))
+    before = max(end(value) for value in values if start(value) < start(axes))
+    gap = between(before, end(axes))
     return None if has_comment(file.text(gap)) else Edit(file.span(gap), "")
 
 
@@ -370,7 +377,7 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         if has_comment(file.text(_from(stack[0], stack[-1]))):
             raise UnsupportedError("there are comments between the arguments of nested pmaps")
         edits: tuple[Edit, ...] = (
-            Edit(_span(file, stack[0], stack[-1]), _decorators(file, stack, form, style)),
+            Edit(_span(file, stack[0], stack[-1]), decorators(file, stack, form, style)),
         )
         inner = tuple(stack[1:])
         return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE, sites=inner)
@@ -380,80 +387,8 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
     if has_comments(file, node, operand):
         raise UnsupportedError("there are comments between the arguments of nested pmaps")
-    edits = _edits(file, node, operand, form, style)
+    edits = call_edits(file, node, operand, form, style)
     return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
-
-
-def _edits(
-    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style
-) -> tuple[Edit, ...]:
-    """What is around the function changes; its own lines are only moved sideways, if at all."""
-    function = file.text(operand)
-    if "\n" in function and not has_long_strings(operand):
-        lines = TextBlock(function, file.margin(operand.lineno))
-        return (file.replace(call, _laid_out(file, call, form, style, lines)),)
-    # A name as long as the function keeps the layout right.
-    stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
-    text = _laid_out(file, call, form, style, stand_in)
-    before, after = text.split(stand_in)
-    return (
-        Edit(file.span(_between(_start(call), _start(operand))), before),
-        Edit(file.span(_between(_end(operand), _end(call))), after),
-    )
-
-
-def _laid_out(file: File, call: ast.Call, form: CallForm, style: Style, function: Argument) -> str:
-    parent = file.index.parents.get(call)
-    under_jit = file.called(parent) == "jax.jit" and call in getattr(parent, "args", ())[:1]
-    last = file.lines[(call.end_lineno or call.lineno) - 1]
-    after = max(len(last.rstrip()) - (call.end_col_offset or 0), 0)
-    wanted = call_text(form, file, function, under_jit)
-    return render(wanted, style, file.margin(call.lineno), call.col_offset, after)
-
-
-def has_long_strings(node: ast.expr) -> bool:
-    """Whether a string in it spans lines: moving those would change it."""
-    return any(
-        isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
-        for inner in ast.walk(node)
-    )
-
-
-def _decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) -> str:
-    """The decorators that replace a stack of decorators, without the first @."""
-    partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
-    partial = partials[0] if partials else partial_name(file)[0]
-    names = (f"axis_name={form.axis}",) if form.axis else ()
-    lines = [
-        *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
-        _apply(partial, form.name, (*names, *form.inner))
-        if form.axis or not form.rows
-        else CallText(form.name, form.inner),
-        *([_apply(partial, form.rows, form.in_axes)] if form.rows else []),
-    ]
-    margin = file.margin(stack[0].lineno)
-    texts = [
-        line if isinstance(line, str) else render(line, style, margin, len(margin) + 1)
-        for line in lines
-    ]
-    return f"\n{margin}@".join(texts)
-
-
-def edits_of(
-    file: File, node: ast.expr, operand: ast.expr | None, form: CallForm, style: Style
-) -> tuple[Edit, ...]:
-    """The edits that put a form in the place of a call of pmap, or of a decorator."""
-    if operand is None:
-        return (Edit(file.span(node), _decorators(file, [node], form, style)),)
-    assert isinstance(node, ast.Call)
-    return _edits(file, node, operand, form, style)
-
-
-def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
-    """Whether there are comments in the text that such edits would replace."""
-    if operand is None or not isinstance(node, ast.Call):
-        return has_comment(file.text(node))
-    return any(has_comment(gap) for gap in _gaps(file, node, operand))
 
 
 def _stack(file: File, node: ast.expr) -> list[ast.expr]:
@@ -470,36 +405,9 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
     return found
 
 
-def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | CallText:
-    return CallText(partial, (name, *arguments)) if arguments else name
-
-
-def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:
-    """The text of a call before and after the function that it maps."""
-    before = _between(_start(call), _start(operand))
-    return file.text(before), file.text(_between(_end(operand), _end(call)))
-
-
 def _from(first: ast.expr, last: ast.expr) -> ast.expr:
-    return _between(_start(first), _end(last))
-
-
-def _between(start: tuple[int, int], end: tuple[int, int]) -> ast.expr:
-    """A node that stands for a stretch of text."""
-    line, column = start
-    last, last_column = end
-    return ast.Name(
-        "_", lineno=line, col_offset=column, end_lineno=last, end_col_offset=last_column
-    )
+    return between(start(first), end(last))
 
 
 def _span(file: File, first: ast.expr, last: ast.expr) -> Span:
     return file.span(_from(first, last))
-
-
-def _start(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    return node.end_lineno or 0, node.end_col_offset or 0

@@ -29,10 +29,10 @@ from shardlift.rewrite.device_axis.site_text import (
 )
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision, KeptAxis, decide, findings
 from shardlift.rewrite.device_axis.visitor import Visitor
+from shardlift.rewrite.forms import edits_of, has_comments
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.passes import Rendering
-from shardlift.rewrite.sites import edits_of, has_comments
 from shardlift.rewrite.whole_batch import Steps, choose
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match

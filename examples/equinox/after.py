@@ -10,7 +10,7 @@ import optax
 
 
 def per_row_of(f, in_axes, out_axes=0):
-    """`f` for blocks of one row along axes; whole where an axis is None."""
+    """Let `f` see one row of each block, along its axis; None: all of it."""
 
     def at_axes(change, axes, tree):
         def part(k, x):

@@ -11,7 +11,7 @@ from flax.training import common_utils
 
 
 def per_row(f):
-    """`f` for blocks of one row: it sees the row alone, and returns one."""
+    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
 
     @functools.wraps(f)
     def on_block(*block):

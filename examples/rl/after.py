@@ -26,7 +26,7 @@ def device_put_replicated(x, devices):
 
 
 def per_row(f):
-    """`f` for blocks of one row: it sees the row alone, and returns one."""
+    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
 
     @functools.wraps(f)
     def on_block(*block):

@@ -65,6 +65,7 @@ CASES = {
         "the other branch, line 5, has jax.jit of the same function",
     ),
     "a notebook about pmap": ({"pmap_cookbook.ipynb": notebook("")}, "this part of the notebook"),
+    "text about pmap": ({"m.ipynb": notebook("Now use `jax.pmap`:")}, "this part of the notebook"),
     "a part about pmap": ({"m.ipynb": notebook("## SPMD and `pmap`")}, "this part of the notebook"),
     "a part about training": ({"m.ipynb": notebook("## pmap\nText\n# Training")}, None),
     "another function": (

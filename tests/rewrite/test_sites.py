@@ -67,7 +67,7 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
                 (
                     "f = jax.pmap(g, static_broadcasted_argnums=1)",
-                    "bind them with functools.partial",
+                    "static_argnums",
                 ),
                 ("f = jax.pmap(g, devices=jax.devices()[:2])", "devices of its own"),
                 ("f = jax.pmap(g, backend='cpu')", "`backend=`"),

@@ -63,7 +63,7 @@ def _is_small_part(file: File, folder: str) -> bool:
 
 
 def _explains_pmap(file: File, mention: Mention) -> bool:
-    """Whether a notebook is about pmap, by its name or by the heading above a cell."""
+    """Whether a notebook is about pmap, by its name or by the heading and the text above a cell."""
     cells = file.source.cells
     if cells is None:
         return False

@@ -29,7 +29,7 @@ class Cells:
     numbers: tuple[int, ...]  # the number of each cell, counting all cells from 1
     first_lines: tuple[int, ...]
     broken: tuple[int, ...] = ()  # the numbers of cells that are not Python
-    headings: tuple[str, ...] = ()  # of each code cell: the last one in the text above it
+    headings: tuple[str, ...] = ()  # of each code cell: the last one above it, and the text there
 
     def locate(self, line: int) -> tuple[int, int]:
         """The cell of a line of the joined text, and the line in that cell."""
@@ -37,7 +37,7 @@ class Cells:
         return self.numbers[index], line - self.first_lines[index] + 1
 
     def heading(self, line: int) -> str:
-        """The heading of the part of the notebook that a line of the joined text is in."""
+        """The heading, and the text right above the cell, of a line of the joined text."""
         return self.headings[bisect_right(self.first_lines, line) - 1]
 
 
@@ -51,10 +51,12 @@ def read_notebook(text: str) -> tuple[str, Cells]:
     firsts: list[int] = []
     broken: list[int] = []
     headings: list[str] = []
-    heading = ""
+    heading = above = ""
     for number, cell in enumerate(document["cells"], start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            heading = _last_heading(cell) or heading
+            last = _last_heading(cell)
+            heading, above = last or heading, "" if last else above
+            above += f"\n{_prose(cell).rpartition(last)[2] if last else _prose(cell)}"
             continue
         code = python_of_cell(source_of_cell(cell))
         if not is_python(code):
@@ -62,7 +64,8 @@ def read_notebook(text: str) -> tuple[str, Cells]:
             code = "\n" * code.count("\n")
         numbers.append(number)
         firsts.append(len(lines) + 1)
-        headings.append(heading)
+        headings.append(f"{heading}{above}")
+        above = ""
         lines += code.split("\n")
     cells = Cells(tuple(numbers), tuple(firsts), tuple(broken), tuple(headings))
     return "\n".join(lines) + "\n", cells
@@ -70,9 +73,14 @@ def read_notebook(text: str) -> tuple[str, Cells]:
 
 def _last_heading(cell: object) -> str:
     """The last heading of a cell of text; empty if it has none."""
-    source = cell.get("source") if isinstance(cell, dict) else None
-    headings = _HEADING.findall("".join(map(str, source))) if isinstance(source, str | list) else []
+    headings = _HEADING.findall(_prose(cell))
     return headings[-1] if headings else ""
+
+
+def _prose(cell: object) -> str:
+    """The text of a cell that is no code."""
+    source = cell.get("source") if isinstance(cell, dict) else None
+    return "".join(map(str, source)) if isinstance(source, str | list) else ""
 
 
 def source_of_cell(cell: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 
 def per_row(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f` for blocks of one row: it sees the row alone, and returns one."""
+    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
 
     @functools.wraps(f)
     def on_block(*block: Any) -> Any:
@@ -24,7 +24,7 @@ def per_row_of(
     in_axes: Any,
     out_axes: Any = 0,
 ) -> Callable[..., Any]:
-    """`f` for blocks of one row along axes; whole where an axis is None."""
+    """Let `f` see one row of each block, along its axis; None: all of it."""
 
     def at_axes(change: Callable[..., Any], axes: Any, tree: Any) -> Any:
         def part(k: int | None, x: Any) -> Any:

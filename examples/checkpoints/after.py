@@ -52,7 +52,7 @@ def first_row(x):
 
 
 def per_row(f):
-    """`f` for blocks of one row: it sees the row alone, and returns one."""
+    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
 
     @functools.wraps(f)
     def on_block(*block):

@@ -49,15 +49,15 @@ def test_annotations_are_counted_on_functions(text: str, typed: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "first"),
     [
-        (SITE, "runs functions on all devices"),
+        (SITE, "Map functions over devices"),
         (
             f"import numpy as np\n{SITE}np.asarray(g(x)[0])\n",
-            "runs functions on all devices and reads first rows",
+            "Map functions over devices and read first rows",
         ),
     ],
 )
 def test_the_first_line_of_the_helpers_is_true(text: str, first: str) -> None:
-    assert helper_module(text).splitlines()[0] == f'"""What {first}."""'
+    assert helper_module(text).splitlines()[0] == f'"""{first}."""'
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
     File.text: {
         "f(x)": "f(x)",
         "é = f('é',\n  x)": "f('é',\n  x)",
-        "é = f('é',\n\n  x)": "f('é',\n\n  x)",
     },
 }
 

@@ -35,7 +35,6 @@ def test_names_are_known_from_cell_to_cell_and_a_source_may_be_one_string() -> N
     "magic",
     [
         "%timeit for _ in x: f(x)",
-        "%time",
         "!pip install jax",
         "?jax.pmap",
         "jax.pmap?",

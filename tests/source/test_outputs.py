@@ -29,7 +29,6 @@ HEAD = "import equinox, jax, numpy, objax\n"
     [
         ("return x", (), ["x"]),
         ("return x, y", (1,), ["y"]),
-        ("return [x, y]", (0,), ["x"]),
         ("return {'a': x, 'b': y}", ("b",), ["y"]),
         ("out = x, (y, z)\n    return out", (1, 1), ["z"]),
         ("if c:\n        return x, 1\n    return y, 2", (0,), ["x", "y"]),
@@ -83,9 +82,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "f = jax.pmap(lambda x: x / 2, out_axes=axes)\nf(x)[0]": False,
         "f = jax.pmap(lambda x: (x, x))\nf(x)[0]": False,
         "f = jax.pmap(lambda x: x / 2)\nf(x)[:1]": True,
-        "f = jax.pmap(lambda x: x / 2)\nf(x)[0:1]": True,
         "f = jax.pmap(lambda x: x / 2)\nf(x)[:]": False,
-        "f = jax.pmap(lambda x: x / 2)\nf(x)[:n]": False,
         "f = jax.pmap(lambda x: x / 2)\nf(x)[True]": False,
     },
     may_have_rows: {
@@ -117,20 +114,16 @@ def test_outputs(function: Callable[..., object], text: str, expected: object) -
     ("returned", "expected"),
     [
         ("x / 2", True),
-        ("-x", True),
-        ("x > y", True),
         ("x + 1.0", True),
         ("y * (x - 1)", True),
         ("x.mean()", True),
         ("jnp.square(x)", True),
-        ("jnp.sum(x)", True),
         ("jax.lax.pmean(x.sum(), 'i')", True),
         ("half(x)", True),
         ("loss", True),
         ("auxiliary_loss", True),
         ("x", False),
         ("x * 2", False),  # of a tuple, it is one
-        ("x + y", False),
         ("x | y", False),
         ("not x", False),
         ("jax.lax.pmean(x, 'i')", False),

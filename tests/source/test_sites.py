@@ -35,8 +35,6 @@ def _one(*texts: str, **files: str) -> Site:
         "from flax import nnx\ng = nnx.pmap(f)",
         "import objax\ng = objax.Parallel(f, vc)",
         "def make():\n    from jax import pmap\n    return pmap(step)",
-        "import jax\nwith x:\n    g = jax.pmap(f)",
-        "import jax\ng: object = jax.pmap(f)",
         "import jax\nfoo(bar=[jax.pmap(f)])",
         "import jax\nif (g := jax.pmap(f)):\n    pass",
         "import jax\nasync def main():\n    await jax.pmap(f)",

@@ -17,9 +17,7 @@ SILENT = ("", "# flax", "jax==0.4.1", "flaxen<3", "flax = nonsense", "flax<<1", 
         ("flax>=0.4,<0.6", (0, 5, 3)),
         ("flax==0.7.5", (0, 7, 5)),
         ("flax==0.6.*", (0, 6, 11)),
-        ("flax <= 0.7.2 ; python_version > '3.9'", (0, 7, 2)),
         ("flax~=0.6.3,!=0.6.11", (0, 6, 10)),
-        ("flax<1", NEWEST_FLAX),
         ("flax>=99", NEWEST_FLAX),
         ("    flax==0.6.3  # pinned", (0, 6, 3)),
         ("flax==0.6.3 --hash=sha256:00", (0, 6, 3)),
@@ -49,7 +47,6 @@ def test_a_version_is_its_numbers() -> None:
     [
         ("jax==0.4.30", "jax>=0.10"),
         ("jax", "jax>=0.10"),
-        ("jax>=0.4", "jax>=0.10"),
         (
             "jax[cuda12]>=0.4,<0.6 ; python_version > '3.9'  # why",
             "jax[cuda12]>=0.10 ; python_version > '3.9'  # why",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CONTROL", "escape_control"]
-
 # Control characters, which start escape sequences; characters that change the direction of text;
 # other line ends; lone surrogates, which names of files may contain. And one character of what is
 # a command in the log of GitHub Actions or Azure Pipelines: `::error ::` where a line may begin,

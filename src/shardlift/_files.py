@@ -6,8 +6,6 @@ import contextlib
 import os
 import tempfile
 
-__all__ = ["replace_file"]
-
 
 def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Replace a file's content; the file keeps its mode.

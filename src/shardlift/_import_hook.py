@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["AfterImport"]
-
 
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls ``then(module)`` when the module of this name has been imported, once.

@@ -22,8 +22,6 @@ from shardlift._legacy.patches import Patches
 from shardlift._legacy.placeholders import placeholder
 from shardlift._legacy.uses import Uses
 
-__all__ = ["restore"]
-
 
 def restore(patches: Patches, uses: Uses) -> None:
     """Restore them; JAX removed them from arrays in 0.4.27, and from shardings in 0.10."""

@@ -19,8 +19,6 @@ import types
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ask", "is_module", "is_private", "may_answer"]
-
 _ASKING = {"IMPORT_FROM", "IMPORT_NAME", "LOAD_ATTR", "LOAD_METHOD"}
 _PRIVATE = ("jax._src.", "jaxlib.")
 _INSIDE = ("jax", "jaxlib", "shardlift", "importlib")

@@ -22,8 +22,6 @@ from shardlift._legacy.modules import when_imported
 from shardlift._legacy.patches import Patches
 from shardlift.arrays.reads import is_concrete, observe_reads
 
-__all__ = ["fast_rows", "restore_library_reads", "row_buffers", "row_of_block"]
-
 Read = Callable[[jax.Array, str, int], None]
 _MISSING: Any = object()
 _known: dict[tuple[Any, Any], tuple[int, ...] | None] = {}

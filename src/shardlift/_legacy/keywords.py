@@ -15,8 +15,6 @@ from shardlift._legacy.names import KEYWORDS
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 
-__all__ = ["restore"]
-
 
 def restore(patches: Patches, uses: Uses) -> None:
     """Let functions, and ``ClosedJaxpr``, take their old keywords."""

@@ -25,8 +25,6 @@ from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 from shardlift.source.model import Version
 
-__all__ = ["restore"]
-
 _PARTITIONABLE = "jax_threefry_partitionable"
 # A library's files; and modules, wherever they are, that are no part of the program.
 _INSTALLED = ("site-packages", "dist-packages")

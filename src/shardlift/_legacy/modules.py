@@ -22,8 +22,6 @@ from shardlift._legacy.patches import Patches
 from shardlift._legacy.placeholders import placeholder
 from shardlift._legacy.uses import Uses
 
-__all__ = ["restore", "when_imported"]
-
 _ABSENT: Any = object()
 # Packages of restored modules: the import of `jax.tools.colab_tpu` does not load `jax.tools`.
 _PACKAGES = frozenset(name.rpartition(".")[0] for name in names.MODULES) - {"jax", "jaxlib"}

@@ -17,8 +17,6 @@ from shardlift._legacy.names import OPTIONS
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
 
-__all__ = ["restore"]
-
 
 class Option:
     """A removed option, as ``jax.config`` holds it."""

@@ -13,8 +13,6 @@ from typing import Any
 
 import jax.extend.core
 
-__all__ = ["NotRestoredError", "placeholder"]
-
 _REGISTRY = re.compile(
     r"(batchers|collectives|effects|handlers|jvps|likers|makers|mappings|rules|transforms|translations|transposes|types|updaters)$"
 )

@@ -11,9 +11,6 @@ from typing import Any
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.tracebacks import without_package
 
-__all__ = ["PmapFunction", "old_pmap", "replace_everywhere"]
-
-
 _ARGUMENTS = (
     "axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend",
     "axis_size", "donate_argnums", "global_arg_shapes",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import types
 
-__all__ = ["without_our_frames", "without_package"]
-
 
 def without_our_frames(error: BaseException | None) -> None:
     """Remove the frames that plain python does not have from an error's traceback.

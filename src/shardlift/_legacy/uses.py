@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Uses"]
-
 
 class Uses(Counter[str]):
     """Name -> how often it was looked up; for a function of this package, called.

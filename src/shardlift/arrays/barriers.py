@@ -8,8 +8,6 @@ import jax
 
 from shardlift import _compat
 
-__all__ = ["barrier"]
-
 # How often each barrier was used: a name can be used again, in a loop for example.
 _turns: Counter[str] = Counter()
 

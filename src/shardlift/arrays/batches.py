@@ -14,8 +14,6 @@ import numpy as np
 from shardlift.arrays.paths import leaf_paths
 from shardlift.arrays.placement import AXIS, device_put_sharded
 
-__all__ = ["pad_shard_unpad", "prefetch_to_device", "shard"]
-
 
 def shard(xs: Any) -> Any:
     """Split the leading axis of every leaf: ``(d * b, ...)`` to ``(d, b, ...)``, d local devices.

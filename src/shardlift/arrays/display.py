@@ -11,8 +11,6 @@ from jax.sharding import NamedSharding
 from shardlift.arrays.paths import leaf_paths
 from shardlift.arrays.replicas import device_name, differing, host_bits
 
-__all__ = ["show"]
-
 _HEADER = ("leaf", "type", "spec", "bytes/device", "copies", "replicas")
 
 

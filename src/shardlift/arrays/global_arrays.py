@@ -14,8 +14,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["local_view", "stitch"]
-
 
 def stitch(tree: Any, mesh: Mesh, spec: Any) -> Any:
     """Make global arrays of the parts that the processes hold.

@@ -6,8 +6,6 @@ from typing import Any
 
 import jax
 
-__all__ = ["leaf_paths"]
-
 
 def leaf_paths(tree: Any) -> list[tuple[str, Any]]:
     """Each leaf with its path: ``[("['params']['w']", leaf), ...]``; a lone leaf is ``"<leaf>"``.

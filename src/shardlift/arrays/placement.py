@@ -21,8 +21,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift.arrays.paths import leaf_paths
 
-__all__ = ["device_put_replicated", "device_put_sharded"]
-
 AXIS = "devices"  # the default name of the mesh axis
 
 

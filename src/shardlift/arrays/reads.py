@@ -9,8 +9,6 @@ from typing import Any
 
 import jax
 
-__all__ = ["Tell", "is_concrete", "observe_reads"]
-
 Tell = Callable[[jax.Array, str, int, float], None]  # array, how, bytes, seconds
 
 

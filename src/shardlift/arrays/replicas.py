@@ -31,8 +31,6 @@ import numpy as np
 from shardlift.arrays.paths import leaf_paths
 from shardlift.arrays.placement import AXIS, device_put_replicated
 
-__all__ = ["differing", "replicate", "unreplicate"]
-
 
 def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name: Any = AXIS) -> Any:
     """Put a copy of ``tree`` on each of ``devices``, all local ones by default.

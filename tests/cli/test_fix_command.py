@@ -147,14 +147,46 @@ def test_a_result_whose_names_exist_is_called_that(project: Path) -> None:
     )
 
 
-def test_what_runs_with_an_old_jax_alone_still_does(project: Path) -> None:
-    (project / "train.py").write_text(
-        "import jax\nfrom flax import optim\ny = jax.tree_map(optim.Adam, 1)\n"
-    )
-    result = _run("train.py")
+@pytest.mark.parametrize(
+    ("name", "more", "map_"),
+    [
+        ("train.py", "print(optim.Adam)", "tree_util.tree_map"),
+        ("train.ipynb", "print(optim.Adam)", "tree.map"),
+        ("train.py", "print(optim.Adam, jax.device_put_sharded(y, d))", "tree.map"),
+    ],
+)
+def test_what_runs_with_an_old_jax_alone_still_does(
+    project: Path, name: str, more: str, map_: str
+) -> None:
+    """Not for the sake of a notebook, and not if the rest needs a newer JAX anyway."""
+    text = f"import jax\nfrom flax import optim\n{more}\n"
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text}]
+    document = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (project / "train.py").unlink()
+    (project / name).write_text(json.dumps(document) if name.endswith("nb") else text)
+    (project / "map.py").write_text("import jax\ny = jax.tree_map(abs, 1)\n")
+    result = _run()
     assert "Does not run yet on JAX 0.12" in result.stderr
-    assert "+y = jax.tree_util.tree_map(optim.Adam, 1)" in result.stdout
-    assert "needs JAX" not in result.stderr
+    assert f"+y = jax.{map_}(abs, 1)" in result.stdout
+    assert ("needs JAX" in result.stderr) is (map_ == "tree.map")
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("from jax import core\ndef f(x: core.Shape):\n    return x\n", False),
+        ("from jax import core\ndef f(x=core.Shape):\n    return x\n", False),
+        ("from jax import core\ndef f(x):\n    return core.Shape\n", True),
+        (
+            "from __future__ import annotations\nfrom jax import core\n"
+            "def f(x: core.Shape) -> core.Shape:\n    return x\n",
+            True,
+        ),
+    ],
+)
+def test_what_an_import_executes(project: Path, text: str, runs: bool) -> None:
+    (project / "train.py").write_text(f"{text}y = core.Tracer\n")
+    assert ("Does not run yet" not in _run().stderr) is runs
 
 
 def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:

@@ -435,6 +435,17 @@ def test_names_are_those_that_the_oldest_jax_of_the_project_has(
     assert done.needed_jax == (None if "util" in tree else (0, 4, 25))
 
 
+def test_a_name_that_a_module_of_the_project_hands_on_changes_there_alone() -> None:
+    texts = {
+        "pkg/__init__.py": "",
+        "pkg/util.py": "from jax import tree_map\n\ny = tree_map(abs, 1)\n",
+        "pkg/base.py": "from pkg import util\n\nz = util.tree_map(abs, 1)\n",
+    }
+    done = migrate(list(texts), lambda path: texts[path].encode(), texts.__contains__, Goal.FIX)
+    assert [file.path for file in done.changed] == ["pkg/util.py"]
+    assert done.changed[0].after.startswith("from jax.tree_util import tree_map\n")
+
+
 def test_an_unused_import_stays_where_another_file_uses_it() -> None:
     texts = {
         "pkg/a.py": "from jax.core import NamedShape\n",

@@ -368,7 +368,11 @@ def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.A
     last = {name.rpartition(".")[2] for name in by_name} & known.keys()
     for node in sorted((node for name in last for node in known[name]), key=position):
         row = by_name.get(file.name(node) or "")
-        if row is not None and _root_is_name(node) and not _leads_on(file, node, by_name):
+        if row is None or not _root_is_name(node) or _leads_on(file, node, by_name):
+            continue
+        if (
+            f"{file.name(node.value)}.{node.attr}" == row.name
+        ):  # else: a module of the project has it
             yield node, row
 
 

@@ -84,7 +84,7 @@ def _to_raise(config: Config, target: Version, migration: Migration) -> Iterator
         allowed = newest_flax([pin.text])
         if pin.is_below(needed) and (is_new or pin.is_bounded):
             yield RaisedLine(pin, pin.with_lower_bound(needed, below))
-        elif is_new and pin.with_extras != pin.text:
+        elif (is_new or not pin.is_bounded) and pin.with_extras != pin.text:
             yield RaisedLine(pin, pin.with_extras)
         elif (is_new or (is_raised and not below)) and allowed is not None and allowed < flax:
             yield RaisedLine(pin, pin.with_lower_bound(flax))

@@ -129,10 +129,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
 
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration = project.render()
-    if (
-        migration.missing and goal is Goal.FIX
-    ):  # it runs with an old JAX alone, and has to do so after, too
-        settings = replace(settings, oldest=(0,))
+    if goal is Goal.FIX and migration.oldest_that_runs != settings.oldest:
+        settings = replace(settings, oldest=migration.oldest_that_runs)
         project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
         migration = project.render()
     left = _left_broken(opened, migration) if goal is Goal.FIX else ()

@@ -14,6 +14,7 @@ from shardlift.source.model import HelperRequest, Kind, Version
 from shardlift.source.removed_names import ALL, spelled_for
 
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
+TREE_NAMES: Version = (0, 4, 25)  # jax.tree.map and its like
 _SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
     **dict.fromkeys(("spmd_map", "per_row", "per_row_of", "shard_map_per_device"), _SITES),
@@ -23,7 +24,7 @@ _HELPERS: dict[str, Version] = {
 # The first release that has a successor; all others are as old as what they replace.
 _NAMES: dict[str, Version] = {
     "jax.Array": (0, 4, 1),
-    "jax.tree.": (0, 4, 25),
+    "jax.tree.": TREE_NAMES,
     "jax.numpy.trapezoid": (0, 4, 26),
     "jax.experimental.layout.": (0, 4, 27),
     "jax.extend.core.": (0, 4, 27),

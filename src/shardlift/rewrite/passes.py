@@ -186,8 +186,27 @@ def one_pass(
 
 def _about(file: File, match: Match) -> tuple[str, str, bool]:
     """The reason, the removed name, and whether importing the module executes the place."""
-    deferred = any(isinstance(node, FUNCTIONS) for node in file.index.ancestors(match.node))
-    return match.message, match.name, not deferred
+    return match.message, match.name, not _is_deferred(file, match.node)
+
+
+def _is_deferred(file: File, node: ast.AST) -> bool:
+    """Whether a node is in the body of a function, or in an annotation that is not evaluated."""
+    imports = file.index.nodes(ast.ImportFrom)
+    named = {alias.name for one in imports if one.module == "__future__" for alias in one.names}
+    child = node
+    for parent in file.index.ancestors(node):
+        if isinstance(parent, FUNCTIONS):
+            body = parent.body
+            if child is body or (isinstance(body, list) and child in body):
+                return True
+            defaults = [*parent.args.defaults, *parent.args.kw_defaults]
+            is_run = child in (*defaults, *getattr(parent, "decorator_list", ()))
+        else:
+            is_run = child is not getattr(parent, "annotation", None)
+        if not is_run and "annotations" in named:
+            return True
+        child = parent
+    return False
 
 
 def _with_line_ends(edit: Edit, text: str) -> Edit:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardlift.rewrite.changes import Change
-from shardlift.rewrite.floors import TESTED, floors
+from shardlift.rewrite.floors import TESTED, TREE_NAMES, floors
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import Home, is_test
 from shardlift.source.model import HelperRequest, Version
@@ -87,6 +87,19 @@ class Migration:
         rows = {row.name: row for row in ALL}
         names = (NeededName(rows[name], tuple(sorted(files))) for name, files in paths.items())
         return tuple(sorted(names, key=lambda one: (-len(one.paths), one.row.name)))
+
+    @property
+    def oldest_that_runs(self) -> Version | None:
+        """The oldest JAX that names have to be for: any, if the program runs with an old one only.
+
+        None if all but names needs a newer JAX than those of today do.
+        """
+        refused = [change for file in self._program for change in file.refused]
+        runs_today = not any(change.name and change.on_import for change in refused)
+        program = [floors(file.rewritten, file.helpers, (0,)) for file in self._program]
+        needed = max((version for versions in program for version in versions), default=(0,))
+        oldest = self.oldest if runs_today else (0,)
+        return None if needed >= TREE_NAMES else oldest
 
     @property
     def needed_by_program(self) -> Version | None:

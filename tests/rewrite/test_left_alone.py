@@ -43,6 +43,7 @@ CASES = {
     ),
     "the project itself": ({"kfac_jax/__init__.py": "", "kfac_jax/optimizer.py": SITE}, None),
     "a folder of the name": ({**PACKAGE, "examples/haiku/train.py": SITE}, None),
+    "the part for a library": ({**PACKAGE, "p/jax/__init__.py": "", "p/jax/m.py": SITE}, None),
     "a folder of others": (
         {**PACKAGE, "third_party/nets/steps.py": SITE},
         "it is in a copy of nets",

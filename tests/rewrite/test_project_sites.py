@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.rewrite.test_programs import migrated
@@ -44,6 +46,17 @@ def test_sites_of_a_file_that_does_not_run_stay() -> None:
     text, reasons = after("from flax import optim\noptim.Adam()\n", KNOWN, other=HEAD + UNKNOWN * 2)
     assert "a = jax.pmap(" in text
     assert any("flax.optim" in reason and "by hand first" in reason for reason in reasons)
+
+
+def test_a_notebook_has_one_form() -> None:
+    for kept in ("", KEPT):
+        source = HEAD + KNOWN + kept
+        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
+        document = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+        texts, result = migrated({"n.ipynb": json.dumps(document), "m.py": HEAD + KNOWN})
+        assert ("a = jax.pmap" in texts["n.ipynb"]) is bool(kept)
+        reasons = [change.reason for file in result.files for change in file.refused]
+        assert any("one form" in reason for reason in reasons) is bool(kept)
 
 
 def test_sites_of_a_program_that_cannot_be_imported_stay() -> None:

@@ -14,7 +14,6 @@ from pathlib import PurePath
 
 from shardlift.rewrite.home import is_test
 from shardlift.source.file import File
-from shardlift.source.libraries import LIBRARIES
 from shardlift.source.mentions import Mention, Use
 
 _ABOUT_PMAP = re.compile(r"(?i)pmap")
@@ -47,7 +46,7 @@ def _copied_project(file: File) -> str | None:
     for k, part in enumerate(parts[:-1]):
         if part in _OF_OTHERS and k + 2 < len(parts):
             return parts[k + 1]
-        if part in LIBRARIES | _COPIED and _is_small_part(file, os.path.join(*parts[: k + 1])):
+        if part in _COPIED and _is_small_part(file, os.path.join(*parts[: k + 1])):
             return part
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from shardlift.rewrite import removed_names
 from shardlift.rewrite.call_format import Style
@@ -58,6 +59,7 @@ from shardlift.source.text import has_comment
 _TAKEN = frozenset({"axis_name", "in_axes", "donate_argnums"})  # by spmd_map
 
 # What the summary says more about, once.
+ONE_FORM = "another site of this notebook keeps jax.pmap, and a notebook should show one form"
 MANY_PROCESSES = "it keeps jax.pmap: several processes may run this program"
 COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
 
@@ -109,9 +111,12 @@ def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
 def _plain(file: File) -> list[Match]:
     """Sites of one pmap each: written out, with the helper, or refused."""
     if _plain not in file.memo:
-        file.memo[_plain] = [*_rewrite_plain(file, _read(file)[1])]
-    matches: list[Match] = file.memo[_plain]
-    return matches
+        matches = [*_rewrite_plain(file, _read(file)[1])]
+        if file.source.cells is not None and not all(match.edits for match in matches):
+            matches = [replace(m, message=m.message or ONE_FORM, edits=()) for m in matches]
+        file.memo[_plain] = matches
+    plain: list[Match] = file.memo[_plain]
+    return plain
 
 
 def _rewrite_plain(file: File, sites: Mapping[Mention, Options]) -> Iterator[Match]:

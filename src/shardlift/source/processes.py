@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 ONE_PROCESS_ONLY = "written for one process, not for several"  # what helpers raise
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
-_CALLED = _INDEX | _COUNT | {"initialize"}
-_SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT)))
+# What has a sense in several processes only, of JAX's multihost_utils and of tensorflow_datasets.
+_JOINT = frozenset({"process_allgather", "broadcast_one_to_all", "split_for_jax_process"})
+_CALLED = _INDEX | _COUNT | _JOINT | {"initialize"}
+_SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT | _JOINT)))
 # The module, or the name of it in an import; in licences another word follows.
 _DISTRIBUTED = re.compile(r"\bdistributed\b(?![ \t]+(?!as\b|import\b)[a-z])")
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
@@ -32,7 +34,7 @@ _MESSAGES = re.compile(
     r"(^|\.)(print|log|debug|info|warning|warn|error|exception|write|format|set_task_status|set_notes)$"
 )
 _WRITES = re.compile(
-    r"^(save|dump|mkdir|makedirs|open$|write_(file|bytes|text))|(?i:checkpoint|_ckpt)"
+    r"^(save|dump|mkdir|makedirs|open$|init$|write_(file|bytes|text))|(?i:checkpoint|_ckpt|writer$)"
 )
 # Expressions that may contain the call.
 _PARTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.JoinedStr, ast.FormattedValue)
@@ -74,6 +76,8 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
     module, _, last = name.rpartition(".")
     if module == "jax.distributed":
         return True if last == "initialize" else None
+    if last_name(call.func) in _JOINT:
+        return True
     if last not in _INDEX | _COUNT or module not in ("jax", "jax.lib.xla_bridge"):
         return None
     if file.source.cells is not None:

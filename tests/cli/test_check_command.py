@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -232,16 +231,6 @@ def test_a_file_that_git_tracks_is_not_left_out(project: Path) -> None:
     for command in (["init", "-q"], ["add", "-f", "train.py"]):
         children.run(["git", *command], cwd=project, check=True)
     assert {line.split(":")[0] for line in _run("-q").output.splitlines()} == {"train.py"}
-
-
-def test_several_processes_find_the_same(project: Path) -> None:
-    (project / "par.py").write_text("import jax\ndef everywhere(f):\n    return jax.pmap(f)\n")
-    (project / "use.py").write_text("from par import everywhere\ng = everywhere(f)\n")
-    # As a program of its own: a test session that has started JAX must not fork.
-    command = [sys.executable, "-m", "shardlift", "check", "-q", "--jobs"]
-    alone, together = (children.run([*command, jobs], cwd=project) for jobs in ("1", "2"))
-    assert alone.stdout == together.stdout
-    assert "use.py:2:5: SL201" in alone.stdout
 
 
 def test_rules_are_listed() -> None:

@@ -78,28 +78,10 @@ def test_a_module(tmp_path: Path):
     assert ours.stdout == "['-m', 'x'] __main__ tool\n", ours.stderr
 
 
-@slow
-def test_devices(tmp_path: Path):
-    ours = shardlift_run(tmp_path, "import jax; print(jax.devices())", "--devices", "3")
-    assert ours.stdout.count("CpuDevice") == 3, ours.stderr
-
-
 def test_no_such_program():
     ours = children.run([*RUN, "nowhere.py"])
     assert ours.returncode == 2
     assert "no such program: nowhere.py" in ours.stderr
-
-
-def test_interrupt_of_one_process(tmp_path: Path):
-    script = tmp_path / "program.py"
-    script.write_text("import time; print('up', flush=True); time.sleep(600)")
-    with children.Child([*RUN, str(script)], stdout=children.PIPE) as job:
-        assert job.stdout
-        assert job.stdout.readline() == "up\n"
-        job.send_signal(signal.SIGINT)
-        done = job.finish(20)
-    assert done.returncode == -signal.SIGINT
-    assert done.stderr.rstrip().endswith("KeyboardInterrupt")
 
 
 # Many processes.

@@ -97,6 +97,20 @@ def test_a_member_knows_its_place_once_the_program_has_joined(
     assert (member.place, called) == ((1, 2), [member._merge, ("address",)])
 
 
+@pytest.mark.parametrize(("quiet", "options_quiet"), [(False, False), (True, False), (False, True)])
+def test_the_end_is_told_unless_it_is_to_be_quiet(
+    monkeypatch: pytest.MonkeyPatch, quiet: bool, options_quiet: bool
+) -> None:
+    said: list[str] = []
+    session = session_of(None)
+    session.options = RunOptions(quiet=options_quiet)
+    monkeypatch.setattr(session, "lines", lambda: ["restored"])
+    monkeypatch.setattr(session, "print", said.extend)
+    assert session.end(quiet=quiet)
+    assert session._ended.is_set()
+    assert said == ([] if quiet or options_quiet else ["restored"])
+
+
 def test_the_record_is_written_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the program has called something: before that, it may still join a job."""
     monkeypatch.setattr(launch_session, "_FIRST", 0.01)

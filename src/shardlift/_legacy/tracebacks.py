@@ -14,19 +14,16 @@ def without_our_frames(error: BaseException | None) -> None:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        error.__traceback__ = without_package(_without_runner(error.__traceback__))
+        frames = error.__traceback__
+        runner = ("shardlift.", "runpy", "click.")
+        while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(runner):
+            frames = frames.tb_next
+        error.__traceback__ = without_package(frames)
         for inner in getattr(error, "exceptions", ()):
             without_our_frames(inner)
         if error.__cause__ is not None and error.__context__ is not error.__cause__:
             without_our_frames(error.__context__)
         error = error.__cause__ or error.__context__
-
-
-def _without_runner(frames: types.TracebackType | None) -> types.TracebackType | None:
-    outer = ("shardlift.", "runpy", "click.")
-    while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(outer):
-        frames = frames.tb_next
-    return frames
 
 
 def without_package(frames: types.TracebackType | None) -> types.TracebackType | None:

@@ -140,31 +140,26 @@ def equal_leaves(
     named = tuple(equal) if isinstance(equal, tuple | list | set | frozenset) else (equal,)
     if not all(type(name) in (int, str) for name in named):
         raise TypeError(f"equal takes positions and names of arguments; got {equal!r}.")
-    chosen = {_position(fun, args, kwargs, name) for name in named}
+    # Position or name -> the position, or the name of an argument that is passed by keyword.
+    known: dict[Any, int | str] = {k: k % len(args) for k in range(-len(args), len(args))}
+    names = positional_names(fun)[: len(args)]
+    known |= {name: k for k, name in enumerate(names)} | {name: name for name in kwargs}
+    for name in named:
+        if isinstance(name, int) and name not in known:
+            raise ValueError(
+                f"equal names argument {name}, but there are {len(args)} positional ones."
+            )
+        if name not in known:
+            there = ", ".join([*names, *kwargs]) or f"{len(args)} positional ones"
+            raise ValueError(
+                f"equal names an argument {name!r} that does not exist: the arguments are {there}."
+            )
+    chosen = {known[name] for name in named}
     flags = []
     for key, arg in [*enumerate(args), *sorted(kwargs.items())]:
         if key not in static:
             flags += [key in chosen] * len(jax.tree.leaves(arg))
     return flags
-
-
-def _position(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: int | str
-) -> int | str:
-    """The position of an argument, or its name if it is passed by keyword."""
-    if isinstance(name, str):
-        if name in kwargs:
-            return name
-        names = positional_names(fun)
-        if name in names[: len(args)]:
-            return names.index(name)
-        raise ValueError(
-            f"equal names an argument {name!r} that does not exist: the arguments are "
-            f"{', '.join([*names[: len(args)], *kwargs]) or f'{len(args)} positional ones'}."
-        )
-    if not -len(args) <= name < len(args):
-        raise ValueError(f"equal names argument {name}, but there are {len(args)} positional ones.")
-    return name % len(args)
 
 
 def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -> Replication:

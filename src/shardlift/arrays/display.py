@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-from shardlift.arrays.paths import leaf_paths
+from shardlift.arrays.paths import leaf_paths, type_of
 from shardlift.arrays.replicas import device_name, differing, host_bits
 
 _HEADER = ("leaf", "type", "spec", "bytes/device", "copies", "replicas")
@@ -42,16 +42,12 @@ def show(tree: Any) -> str:
 
 def _row(path: str, leaf: Any) -> tuple[str, ...]:
     if not isinstance(leaf, jax.Array):
-        kind = _type(leaf) if isinstance(leaf, np.ndarray) else type(leaf).__name__
+        kind = type_of(leaf) if isinstance(leaf, np.ndarray) else type(leaf).__name__
         return (path, kind, "host", "-", "-", "-")
     if isinstance(leaf, jax.core.Tracer):
-        return (path, _type(leaf), "traced", "-", "-", "-")
+        return (path, type_of(leaf), "traced", "-", "-", "-")
     held = str(leaf.addressable_data(0).nbytes)
-    return (path, _type(leaf), _spec(leaf), held, str(_copies(leaf)), _replicas(leaf))
-
-
-def _type(leaf: Any) -> str:
-    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    return (path, type_of(leaf), _spec(leaf), held, str(_copies(leaf)), _replicas(leaf))
 
 
 def _spec(leaf: jax.Array) -> str:

@@ -1,4 +1,4 @@
-"""The names of leaves, for error messages and tables."""
+"""The names and types of leaves, for error messages and tables."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def leaf_paths(tree: Any) -> list[tuple[str, Any]]:
     """
     flat = jax.tree_util.tree_flatten_with_path(tree)[0]
     return [(jax.tree_util.keystr(path) or "<leaf>", leaf) for path, leaf in flat]
+
+
+def type_of(leaf: Any) -> str:
+    """Dtype and shape of an array, as ``float32[8,4]``."""
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"

@@ -11,6 +11,7 @@ import jax
 from jax.sharding import Mesh, PartitionSpec
 
 from shardlift import _compat
+from shardlift.arrays.paths import type_of
 from shardlift.mapping.ahead_of_time import use_program
 from shardlift.mapping.axes import prefix_leaves, spec_of
 from shardlift.mapping.site import MappedFunction
@@ -69,7 +70,7 @@ def explain(site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any])
     call = site.take_apart(args, kwargs)
     traced, plan = use_program(site, args, kwargs, lambda program, a, k: program.trace(*a, **k))
     inputs = [
-        ExplainedLeaf(name, type_of(leaf), spec_of(axis, plan.label), donated)
+        ExplainedLeaf(name, type_of(jax.typeof(leaf)), spec_of(axis, plan.label), donated)
         for name, leaf, axis, donated in zip(
             site.names(call), call.leaves, call.axes, site.donated(call), strict=True
         )
@@ -94,9 +95,3 @@ def explain(site: MappedFunction, args: tuple[Any, ...], kwargs: dict[str, Any])
         outputs=tuple(outputs),
         collectives=tuple((kind, axes, times) for (kind, axes), times in collectives.items()),
     )
-
-
-def type_of(leaf: Any) -> str:
-    """Dtype and shape, as ``float32[8,4]``."""
-    aval = jax.typeof(leaf)
-    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"

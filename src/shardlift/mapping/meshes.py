@@ -29,14 +29,11 @@ def choose_layout(options: PmapOptions, size: int, inner: InnerAxes) -> DeviceRo
     In the local view ``size`` counts the rows of this process.
     """
     below = math.prod(n for _, n in inner)
-    many = jax.process_count(options.backend) > 1 and options.view == "local"
     if options.devices is not None:
         _check_given(given_local_devices(options), size, size * below)
         layout = DeviceRows(options.devices, len(options.devices) // below)
-    elif many:
-        layout = _over_processes(options, size, size * below)
     else:
-        layout = DeviceRows(_first_devices(options, size, inner, size * below), size)
+        layout = _first_devices(options, size, inner, size * below)
     if options.axis_size is not None and options.axis_size != layout.rows:
         raise ValueError(
             f"Specified axis_size {options.axis_size} doesn't match received axis_size "
@@ -59,27 +56,22 @@ def spans_processes(devices: Sequence[jax.Device]) -> bool:
     return len({device.process_index for device in devices}) > 1
 
 
-def _over_processes(options: PmapOptions, size: int, needed: int) -> DeviceRows:
-    """As many devices of each process as this one uses, in the order of the old pmap."""
+def _first_devices(options: PmapOptions, size: int, inner: InnerAxes, total: int) -> DeviceRows:
+    """The first devices of all, or as many of each process as this one uses."""
     processes = range(jax.process_count(options.backend))
-    available = [jax.local_devices(process, options.backend) for process in processes]
-    fewest = min(map(len, available))
-    if needed > fewest:
-        me = jax.process_index(options.backend)
-        raise ValueError(
-            f"compiling computation that requires {needed} logical devices in process {me}, but "
-            f"only {fewest} XLA devices are available in each (num_replicas={needed}). In a job "
-            "of many processes, each process passes one row for each of its own devices."
-        )
-    devices = tuple(device for local in available for device in local[:needed])
-    return DeviceRows(devices, size * len(processes))
-
-
-def _first_devices(
-    options: PmapOptions, size: int, inner: InnerAxes, total: int
-) -> tuple[jax.Device, ...]:
-    processes = range(jax.process_count(options.backend))
-    available = [d for n in processes for d in jax.local_devices(n, options.backend)]
+    of_process = [jax.local_devices(process, options.backend) for process in processes]
+    if len(processes) > 1 and options.view == "local":
+        fewest = min(map(len, of_process))
+        if total > fewest:
+            raise ValueError(
+                f"compiling computation that requires {total} logical devices in process "
+                f"{jax.process_index(options.backend)}, but only {fewest} XLA devices are "
+                f"available in each (num_replicas={total}). In a job of many processes, each "
+                "process passes one row for each of its own devices."
+            )
+        devices = tuple(device for local in of_process for device in local[:total])
+        return DeviceRows(devices, size * len(processes))
+    available = [device for local in of_process for device in local]
     if total > len(available):
         rows = "" if not inner else f" ({size} rows times nested axes {dict(inner)})"
         raise ValueError(
@@ -95,7 +87,7 @@ def _first_devices(
             f"{len(processes)} processes with {len(available)} devices: it is not clear which of "
             "them should take part."
         )
-    return tuple(available[:total])
+    return DeviceRows(tuple(available[:total]), size)
 
 
 def _check_given(devices: tuple[jax.Device, ...], size: int, total: int) -> None:

@@ -1,4 +1,8 @@
-"""Lines that are aligned with the first argument of a call stay so when its name changes."""
+"""The layout of a call whose name changes.
+
+Lines that are aligned with its first argument stay so. Arguments go to a line of their own, as a
+formatter puts them, if the line would be longer than those of the file.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,40 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from shardlift.rewrite.call_format import Style
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Match, Span
 
 
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
-    """The matches, those that make the name of such a call longer or shorter with more edits."""
+    """The matches, those that make the name of a call longer or shorter with more edits."""
+    width = Style.of(file.source.text).width
+    matches = [_broken(file, match, width) for match in matches]
     calls: dict[tuple[int | None, int], list[ast.Call]] = defaultdict(list)
     for call in file.index.nodes(ast.Call):
         if _is_aligned(call):
             span = file.span(call.func)
             calls[span.cell, span.end_line].append(call)
-    return [_kept(file, match, calls) for match in matches] if calls else [*matches]
+    return [_kept(file, match, calls) for match in matches] if calls else matches
+
+
+def _broken(file: File, match: Match, width: int) -> Match:
+    """The match, with its call over three lines if it ends a line that would be too long."""
+    call = file.index.parents.get(match.node)
+    if not isinstance(call, ast.Call) or call.func is not match.node or len(match.edits) != 1:
+        return match
+    (edit,), line = match.edits, file.lines[call.lineno - 1].rstrip("\r\n")
+    new = len(line) + _growth(edit)
+    margin = file.margin(call.lineno)
+    inner = f"{margin}    "
+    start, stop = call.func.end_col_offset or 0, (call.end_col_offset or 1) - 1
+    if not len(line) <= width < new or call.end_lineno != call.lineno or not line.isascii():
+        return match
+    if line[stop:] != ")" or line[start] != "(" or len(inner) + stop - start - 1 > width:
+        return match
+    breaks = {start + 1: f"\n{inner}", stop: f"\n{margin}"}
+    edits = (Edit(file.stretch(call.lineno, k, call.lineno, k), t) for k, t in breaks.items())
+    return replace(match, edits=(edit, *edits))
 
 
 def _is_aligned(call: ast.Call) -> bool:

@@ -12,12 +12,14 @@ def test_a_line_that_would_be_too_long_is_broken() -> None:
     short = "\n".join(
         f"x{k} = 'a line of a file that is at most 80 columns wide'" for k in range(9)
     )
-    line = "gradients = jax.{}(lambda a: a / a.sum(), some_gradients{}"
+    line = "all_gradients = jax.{}(lambda a: a / a.sum(), some_other_gradients{}"
     text = f"import jax\n{short}\n{{}}\n"
     old = Settings(oldest=(0, 4, 1))
     before = text.format(line.format("tree_map", "_of_a_step)"))
-    broken = "gradients = jax.tree_util.tree_map(\n    lambda a: a / a.sum(), {}\n)"
-    assert migrated(before, settings=old) == text.format(broken.format("some_gradients_of_a_step"))
+    broken = "all_gradients = jax.tree_util.tree_map(\n    lambda a: a / a.sum(), {}\n)"
+    assert migrated(before, settings=old) == text.format(
+        broken.format("some_other_gradients_of_a_step")
+    )
     assert migrated(before, settings=Settings()) == before.replace("tree_map", "tree.map")
     longer = text.format(line.format("tree_map", "_of_a_step) / 2"))
     assert "\n    lambda" not in migrated(longer, settings=old)

@@ -18,7 +18,8 @@ from shardlift.source.model import Edit, Match, Span
 
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
     """The matches, those that make the name of a call longer or shorter with more edits."""
-    width = Style.of(file.source.text).width
+    style = Style.of(file.source.text)
+    width = max(style.width, 80 if len(style.indent) == 2 else 88)  # 88 is what black allows
     matches = [_broken(file, match, width) for match in matches]
     calls: dict[tuple[int | None, int], list[ast.Call]] = defaultdict(list)
     for call in file.index.nodes(ast.Call):
@@ -32,6 +33,8 @@ def _broken(file: File, match: Match, width: int) -> Match:
     """The match, with its call over three lines if it ends a line that would be too long."""
     call = file.index.parents.get(match.node)
     if not isinstance(call, ast.Call) or call.func is not match.node or len(match.edits) != 1:
+        return match
+    if not isinstance(file.index.parents.get(call), (ast.Assign, ast.AnnAssign, ast.Return)):
         return match
     (edit,), line = match.edits, file.lines[call.lineno - 1].rstrip("\r\n")
     new = len(line) + _growth(edit)

@@ -163,8 +163,8 @@ def test_the_fix_follows_from_the_reason(reason, words, advice):
     ("times", "by", "words"),
     [
         (4, MovedBy.PROGRAM, "every call copies 4.00 MiB"),
-        (2, MovedBy.PROGRAM, "50 % of the calls copies 8.00 MiB"),
-        (6, MovedBy.PMAP, "50 % of the calls copies 2.67 MiB"),
+        (2, MovedBy.PROGRAM, "50 % of the calls copy 8.00 MiB"),
+        (6, MovedBy.PMAP, "50 % of the calls copy 2.67 MiB"),
     ],
 )
 def test_how_often_something_is_moved(times, by, words):

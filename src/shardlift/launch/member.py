@@ -36,7 +36,8 @@ class Member:
         self.place: tuple[int, int] | None = None  # once it has joined: its number, and of all
         self._ended = False
         if self.record is not None:
-            session.path = self._part(place_by_scheduler(os.environ))
+            place = place_by_scheduler(os.environ)
+            session.path = part_path(self.record, place[0]) if place else self.record
             session.keep_writing()
         # Before JAX registers its handler, which waits for all processes: so this one runs later.
         atexit.register(self._merge)
@@ -45,11 +46,6 @@ class Member:
             self._hook(jax)
         else:
             AfterImport("jax", self._hook).install()
-
-    def _part(self, place: tuple[int, int] | None) -> str | None:
-        if self.record is None or place is None:
-            return self.record
-        return part_path(self.record, place[0])
 
     def _hook(self, jax: ModuleType) -> None:
         own = jax.distributed.initialize
@@ -72,7 +68,7 @@ class Member:
         if self.record is not None and self.session.observer is not None:
             from shardlift.recording.process import job_name
 
-            self.session.path = self._part(self.place)
+            self.session.path = part_path(self.record, self.place[0])
             job_name()
             self.session.joined = True
 

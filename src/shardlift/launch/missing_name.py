@@ -73,18 +73,13 @@ class MissingName:
         yield _update(name)
 
     def _removal(self) -> str:
-        row = self._row()
+        row = self.row()
         if row is None:
             return f"JAX {_jax_version()} does not have it"
         page = f" (docs/errors/{_PAGES[row.name]}.md)" if row.name in _PAGES else ""
         return f"{sentence(replace(row, name=self.name))}{page}"
 
-    @property
-    def is_removed(self) -> bool:
-        """Whether the table of removed names has it."""
-        return self._row() is not None
-
-    def _row(self) -> Removed | None:
+    def row(self) -> Removed | None:
         """The row of the name, of the module that it was in, or of a module that was in it."""
         rows = {row.name: row for row in ALL}
         parts = self.name.split(".")
@@ -95,7 +90,7 @@ class MissingName:
     def _way_out(self, patch: bool) -> str:
         if not patch and self.name in {*MODULES, *(row.name for row in rows())}:
             return "; without --no-patch it is restored"
-        row = self._row()
+        row = self.row()
         rewritten = row is not None and (row.same or row.is_deleted)
         return "; `shardlift fix` rewrites it" if rewritten else ""
 
@@ -111,7 +106,7 @@ def find_missing_name(error: BaseException) -> MissingName | None:
     if not call and (name.partition(".")[0] not in _LIBRARIES or is_half_imported):
         return None
     missing = MissingName(name, call, _library(error))
-    known = call or name == "jax" or missing.library or missing.is_removed
+    known = call or name == "jax" or missing.library or missing.row()
     return missing if known else None  # a name that never was: the traceback says it all
 
 

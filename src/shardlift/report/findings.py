@@ -164,7 +164,8 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
     if host and _worth(site, host, by_program):
         yield ReportItem(
             "host inputs",
-            f"{_of_calls(site, host)} copies {_per_call(host)} from the host: {_paths(host)}",
+            f"{_of_calls(site, host, 'copy', 'copies')} {_per_call(host)} from the host: "
+            f"{_paths(host)}",
             "Place the next batch while this one runs, with shardlift.prefetch_to_device; place "
             "what does not change once, before the loop, with jax.device_put.",
             "",
@@ -174,7 +175,7 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
         first = max(other, key=lambda move: move.nbytes)
         yield ReportItem(
             "moved inputs",
-            f"{_of_calls(site, other)} moves {_per_call(other)} between devices: "
+            f"{_of_calls(site, other, 'move', 'moves')} {_per_call(other)} between devices: "
             f"{_paths(other)}, {first.source} → {first.target}",
             "It is one value for all devices (in_axes=None), copied to every device at each call. "
             "Place it once, with jax.device_put(x, NamedSharding(mesh, P()))."
@@ -190,10 +191,11 @@ def _worth(site: SiteFacts, moves: list[Move], cost: float) -> bool:
     return large or share(cost, parts_of(site).total) >= WORTH_SHARE
 
 
-def _of_calls(site: SiteFacts, moves: list[Move]) -> str:
+def _of_calls(site: SiteFacts, moves: list[Move], many: str, each: str) -> str:
+    """How many calls do something, with the verb."""
     exact = max((m.count for m in moves if m.by is MovedBy.PMAP), default=0)
     part = share(exact, site.calls) if exact else moved_share(site)
-    return "every call" if part >= 1 else f"{percent(part)} of the calls"
+    return f"every call {each}" if part >= 1 else f"{percent(part)} of the calls {many}"
 
 
 def _per_call(moves: list[Move]) -> str:

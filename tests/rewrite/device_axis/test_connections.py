@@ -91,7 +91,6 @@ OTHER_FILE = [
     'sys.modules.get("steps").state',
     'runpy.run_path("steps.py")["state"]',
     'from alias.steps import state',
-    'mocker.patch("steps.state")',
 ]  # fmt: skip
 
 

@@ -58,9 +58,7 @@ _LOADERS = frozenset(
         "hydra.utils.get_object", "hydra.utils.instantiate", "hydra.utils.call",
     }
 )  # fmt: skip
-_PATCHERS = frozenset({"patch", "setattr"})  # methods of `mocker` and `monkeypatch`
 _ALL_OF_A_MODULE = frozenset({"__dict__", "__getattribute__"})
-_WORD = re.compile(r"\w+")
 
 
 def connect(program: FollowedProgram) -> None:
@@ -223,14 +221,12 @@ def _named(file: File, node: ast.expr, modules: Mapping[File, tuple[str, ...]]) 
     """What a name or attribute gives access to."""
     at, parent, values = NodePlace(file, node), file.index.parents.get(node), file.values(node)
     paths = {value.path for value in values if isinstance(value, External)}
-    name = last_name(node)
     given = parent.args if isinstance(parent, ast.Call) and parent.func is node else []
     is_whole = not isinstance(parent, ast.Attribute) or parent.attr in _ALL_OF_A_MODULE
-    patches = name in _PATCHERS and any(isinstance(first, ast.Constant) for first in given[:1])
-    if name in _SHOWING or (is_whole and paths & _OF_THIS_FILE):
+    if last_name(node) in _SHOWING or (is_whole and paths & _OF_THIS_FILE):
         if not ("builtins.vars" in paths and given):  # the attributes of an object
             yield Reach(at, file, is_deep=True)
-    elif paths & _LOADERS or patches:
+    elif paths & _LOADERS:
         words = frozenset() if isinstance(parent, ast.Compare) else _words(file)
         statement = file.index.statement(node) or node
         names_itself = any(n.id == "__name__" for n in file.index.within(statement, ast.Name))
@@ -240,9 +236,9 @@ def _named(file: File, node: ast.expr, modules: Mapping[File, tuple[str, ...]]) 
     elif is_whole or len(values) > 1:
         for path in sorted(paths):
             reached = file.project.module(tuple(path.split(".")), file.path)
-            inside = modules.get(reached, ()) if reached is not None else ()  # of a package
-            for module, parts in modules.items() if inside else ():
-                if module is reached or parts[: len(inside)] == inside:
+            inside = modules.get(reached, ()) if reached is not None else ()
+            for module, parts in modules.items():
+                if inside and parts[: len(inside)] == inside:  # of a package, its modules
                     yield Reach(at, module)
 
 
@@ -260,7 +256,7 @@ def _imported(
         if path[0] in LIBRARIES or (not is_starred and file.project.has_module(path, file.path)):
             continue
         found = file.project.module(path, file.path)
-        words = None if is_starred else frozenset(_WORD.findall(file.source.text))
+        words = None if is_starred else _words(file)
         for module, parts in modules.items():
             is_named = path[-1] in ("__main__", *parts[-1:])
             if module is found or (found not in modules and is_named):
@@ -268,10 +264,12 @@ def _imported(
 
 
 def _words(file: File) -> frozenset[str]:
-    """The words in strings, and the attributes that are read."""
-    texts = (n.value for n in file.index.nodes(ast.Constant) if isinstance(n.value, str))
-    words = (word for text in texts for word in _WORD.findall(text))
-    return frozenset((*words, *(node.attr for node in file.index.nodes(ast.Attribute))))
+    """The words in strings, and the attributes and imports that are read."""
+    index = file.index
+    texts = (n.value for n in index.nodes(ast.Constant) if isinstance(n.value, str))
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    words |= {node.attr for node in index.nodes(ast.Attribute)}
+    return frozenset(words | {node.name for node in index.nodes(ast.alias)})
 
 
 def _expose_names(

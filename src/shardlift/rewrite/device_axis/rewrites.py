@@ -153,7 +153,12 @@ def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> N
         found = False
         for old, file in zip(files, new, strict=True):
             if file.source.text != old.source.text and not file.path.endswith("__init__.py"):
-                dead = list(_dead(file, unused))
+                functions = [n for n in file.index.root.body if isinstance(n, ast.FunctionDef)]
+                dead = [
+                    Match(node, "", (_cut_function(file, node),), kind=Kind.DEVICE_AXIS)
+                    for node in functions
+                    if node.name in unused and not node.decorator_list
+                ]
                 renderings[file.path].make(file, dead)
                 found = found or bool(dead)
         if not found:
@@ -169,12 +174,6 @@ def _mentions(files: Sequence[File]) -> set[str]:
         mentions |= {node.name for node in index.nodes(ast.alias)}
         mentions |= {str(node.value) for node in index.nodes(ast.Constant)}
     return mentions
-
-
-def _dead(file: File, unused: set[str]) -> Iterator[Match]:
-    for node in file.index.root.body:
-        if isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name in unused:
-            yield Match(node, "", (_cut_function(file, node),), kind=Kind.DEVICE_AXIS)
 
 
 def _cut_function(file: File, node: ast.FunctionDef) -> Edit:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from shardlift.rewrite.call_format import Argument, CallText, Style, render
@@ -42,7 +42,12 @@ class Meshes:
         self._names: dict[File, dict[str, str]] = {}
         self._shardings: dict[File, dict[str, str]] = {}
         self._first: dict[File, ast.stmt] = {}
-        for place in _users(program, decision):
+        # Places whose new text may need a mesh: sites that stay stacked use the same one.
+        users = [NodePlace(site.file, site.node) for site in program.sites.values()]
+        for key, root in decision.classes.items():
+            if decision.layouts[key] is AxisLayout.WHOLE:
+                users += [made.at for made in root.made if made.role is CellRole.REPLICATE]
+        for place in users:
             around = [place.node, *place.file.index.ancestors(place.node)]
             statement = around[-2 if len(around) > 1 else 0]
             assert isinstance(statement, ast.stmt)
@@ -120,15 +125,6 @@ class Meshes:
         text = "\n".join(lines).replace("\n", end) + end * (3 if is_block else 1)
         edit = Edit(file.stretch(line, 0, line, 0), text)
         return Match(first, "", (edit,), jax_name(file)[1], kind=Kind.DEVICE_AXIS)
-
-
-def _users(program: FollowedProgram, decision: Decision) -> Iterable[NodePlace]:
-    """The places whose new text may need a mesh: sites that stay stacked use the same one."""
-    for site in program.sites.values():
-        yield NodePlace(site.file, site.node)
-    for key, root in decision.classes.items():
-        if decision.layouts[key] is AxisLayout.WHOLE:
-            yield from (made.at for made in root.made if made.role is CellRole.REPLICATE)
 
 
 def axis_of(site: GlobalSite) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import PendingCall
 from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
-from shardlift.rewrite.device_axis.visitor import Visitor, visits
+from shardlift.rewrite.device_axis.visitor import Visitor, visit
 from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, is_static, positional
 from shardlift.source.values import Known
@@ -25,8 +25,8 @@ _ELEMENTS = frozenset(
 _TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins.super"})
 
 
-@visits(ast.Call)
-def _call(v: Visitor, node: ast.Call) -> Cell:
+@visit.register
+def _call(node: ast.Call, v: Visitor) -> Cell:
     if node in v.program.sites:
         return _pmap(v, node)
     made_by = idiom(v.file, node)

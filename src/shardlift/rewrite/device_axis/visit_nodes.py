@@ -6,7 +6,7 @@ import ast
 
 from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import Indexed
-from shardlift.rewrite.device_axis.visitor import Visitor, visits
+from shardlift.rewrite.device_axis.visitor import Visitor, visit
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function
 from shardlift.source.values import Known
@@ -18,57 +18,59 @@ _OF_ARRAYS = frozenset(
         "addressable_data", "real", "imag", "mT", "flat", "itemsize", "global_shards",
     }
 )  # fmt: skip
+# Nodes whose own value is used for its truth at most.
+_WithParts = (
+    ast.Constant | ast.Expr | ast.Assert | ast.If | ast.While | ast.Try | ast.TryStar
+    | ast.ExceptHandler | ast.match_case
+)  # fmt: skip
 _SHOWS_NOTHING = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__init__"})
 
 
-@visits(
-    ast.Constant, ast.Expr, ast.Assert, ast.If, ast.While, ast.Try, ast.TryStar, ast.ExceptHandler,
-    ast.match_case,
-)  # fmt: skip
-def _parts(v: Visitor, node: ast.AST) -> None:
+@visit.register
+def _parts(node: _WithParts, v: Visitor) -> None:
     """Whatever is inside, one after the other; of a condition, its terms."""
     for child in ast.iter_child_nodes(node):
         v.block(child.values if isinstance(child, ast.BoolOp) else [child])
 
 
-@visits(ast.Name)
-def _name(v: Visitor, node: ast.Name) -> Cell:
+@visit.register
+def _name(node: ast.Name, v: Visitor) -> Cell:
     v.hand_on(node)
     return v.lookup(node)
 
 
-@visits(ast.UnaryOp)
-def _unary_operation(v: Visitor, node: ast.UnaryOp) -> Cell:
+@visit.register
+def _unary_operation(node: ast.UnaryOp, v: Visitor) -> Cell:
     if isinstance(node.op, ast.Not):
-        _parts(v, node)
+        v.value(node.operand)
         return Cell()
     v.lose_children(node)
     return v.untraced(node)
 
 
-@visits(ast.NamedExpr)
-def _named_expression(v: Visitor, node: ast.NamedExpr) -> Cell:
+@visit.register
+def _named_expression(node: ast.NamedExpr, v: Visitor) -> Cell:
     cell = v.value(node.value)
     v.bind(node.target, cell)
     return cell
 
 
-@visits(ast.IfExp)
-def _if_expression(v: Visitor, node: ast.IfExp) -> Cell:
+@visit.register
+def _if_expression(node: ast.IfExp, v: Visitor) -> Cell:
     v.value(node.test)
     return v.value(node.body).unify(v.value(node.orelse))
 
 
-@visits(ast.BoolOp)
-def _bool_operation(v: Visitor, node: ast.BoolOp) -> Cell:
+@visit.register
+def _bool_operation(node: ast.BoolOp, v: Visitor) -> Cell:
     cell = Cell()
     for value in node.values:
         cell = cell.unify(v.value(value))
     return cell
 
 
-@visits(ast.Compare)
-def _compare(v: Visitor, node: ast.Compare) -> Cell:
+@visit.register
+def _compare(node: ast.Compare, v: Visitor) -> Cell:
     of_objects = (ast.Is, ast.IsNot, *((ast.In, ast.NotIn) if _text(node.left) else ()))
     if all(isinstance(op, of_objects) for op in node.ops):  # the keys of a dict stay
         v.block([node.left, *node.comparators])
@@ -82,8 +84,8 @@ def _text(node: ast.expr | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-@visits(ast.Tuple)
-def _tuple(v: Visitor, node: ast.Tuple) -> Cell:
+@visit.register
+def _tuple(node: ast.Tuple, v: Visitor) -> Cell:
     if any(isinstance(element, ast.Starred) for element in node.elts):
         v.lose_children(node)
         return v.untraced(node)
@@ -93,8 +95,8 @@ def _tuple(v: Visitor, node: ast.Tuple) -> Cell:
     return cell
 
 
-@visits(ast.List)
-def _list(v: Visitor, node: ast.List) -> Cell:
+@visit.register
+def _list(node: ast.List, v: Visitor) -> Cell:
     cell = Cell()
     for element in node.elts:
         is_starred = isinstance(element, ast.Starred)
@@ -103,8 +105,8 @@ def _list(v: Visitor, node: ast.List) -> Cell:
     return cell
 
 
-@visits(ast.Dict)
-def _dict(v: Visitor, node: ast.Dict) -> Cell:
+@visit.register
+def _dict(node: ast.Dict, v: Visitor) -> Cell:
     cell = Cell()
     if not all(key is None or _text(key) is not None for key in node.keys):
         cell.collapse()  # what it holds is in its class
@@ -120,8 +122,8 @@ def _dict(v: Visitor, node: ast.Dict) -> Cell:
     return cell
 
 
-@visits(ast.Yield, ast.YieldFrom)
-def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
+@visit.register
+def _yield(node: ast.Yield | ast.YieldFrom, v: Visitor) -> Cell:
     cell = v.value(node.value) if node.value is not None else Cell()
     if v.called is not None:
         element = cell.each() if isinstance(node, ast.YieldFrom) else cell
@@ -129,9 +131,9 @@ def _yield(v: Visitor, node: ast.Yield | ast.YieldFrom) -> Cell:
     return v.untraced(node)
 
 
-@visits(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+@visit.register
 def _comprehension(
-    v: Visitor, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, v: Visitor
 ) -> Cell:
     for generator in node.generators:
         v.bind(generator.target, v.value(generator.iter).each())
@@ -144,8 +146,8 @@ def _comprehension(
     return cell
 
 
-@visits(ast.Subscript)
-def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
+@visit.register
+def _subscript(node: ast.Subscript, v: Visitor) -> Cell:
     base, index = v.value(node.value).root(), node.slice
     if (text := _text(index)) is not None:
         return base.part(text)
@@ -160,8 +162,8 @@ def _subscript(v: Visitor, node: ast.Subscript) -> Cell:
     return v.untraced(node)
 
 
-@visits(ast.Attribute)
-def _attribute(v: Visitor, node: ast.Attribute) -> Cell:
+@visit.register
+def _attribute(node: ast.Attribute, v: Visitor) -> Cell:
     owner, shows_all = v.instance(node.value), _shows_attributes(v.file, node)
     v.hand_on(node)
     if owner is not None:
@@ -194,16 +196,16 @@ def _shows_attributes(file: File, node: ast.Attribute) -> bool:
 # ---- statements
 
 
-@visits(ast.Assign, ast.AnnAssign)
-def _assign(v: Visitor, node: ast.Assign | ast.AnnAssign) -> None:
+@visit.register
+def _assign(node: ast.Assign | ast.AnnAssign, v: Visitor) -> None:
     if node.value is not None:
         cell = v.value(node.value)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             v.bind(target, cell)
 
 
-@visits(ast.AugAssign)
-def _augmented_assign(v: Visitor, node: ast.AugAssign) -> None:
+@visit.register
+def _augmented_assign(node: ast.AugAssign, v: Visitor) -> None:
     why = f"is used in `{v.file.brief(node)}`"
     v.lose(node.value, why)
     target = node.target
@@ -212,23 +214,23 @@ def _augmented_assign(v: Visitor, node: ast.AugAssign) -> None:
     v.bind(target, v.untraced(node))
 
 
-@visits(ast.Return)
-def _return(v: Visitor, node: ast.Return) -> None:
+@visit.register
+def _return(node: ast.Return, v: Visitor) -> None:
     if node.value is not None:
         cell = v.value(node.value)
         if v.called is not None:
             v.called.result.unify(cell)
 
 
-@visits(ast.Delete)
-def _delete(v: Visitor, node: ast.Delete) -> None:
+@visit.register
+def _delete(node: ast.Delete, v: Visitor) -> None:
     for target in node.targets:
         if not isinstance(target, ast.Name):
             v.lose_children(target)
 
 
-@visits(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-def _function(v: Visitor, node: Function) -> None:
+@visit.register
+def _function(node: Function, v: Visitor) -> None:
     """Decorators and defaults, then the body; the cells of parameters connect it with its calls."""
     for decorator in getattr(node, "decorator_list", ()):
         if decorator in v.program.sites:
@@ -261,8 +263,8 @@ def _defaults(arguments: ast.arguments) -> list[tuple[ast.arg, ast.expr]]:
     return [(argument, default) for argument, default in pairs if default is not None]
 
 
-@visits(ast.ClassDef)
-def _class(v: Visitor, node: ast.ClassDef) -> None:
+@visit.register
+def _class(node: ast.ClassDef, v: Visitor) -> None:
     for child in (*node.decorator_list, *node.bases, *(k.value for k in node.keywords)):
         v.lose_children(child)
     v.block(node.body)
@@ -276,14 +278,14 @@ def _class(v: Visitor, node: ast.ClassDef) -> None:
                 cell.add_made(Point(CellRole.ELSEWHERE, v.at(binding)))
 
 
-@visits(ast.For, ast.AsyncFor)
-def _for(v: Visitor, node: ast.For | ast.AsyncFor) -> None:
+@visit.register
+def _for(node: ast.For | ast.AsyncFor, v: Visitor) -> None:
     v.bind(node.target, v.value(node.iter).each())
     v.block([*node.body, *node.orelse])
 
 
-@visits(ast.With, ast.AsyncWith)
-def _with(v: Visitor, node: ast.With | ast.AsyncWith) -> None:
+@visit.register
+def _with(node: ast.With | ast.AsyncWith, v: Visitor) -> None:
     for item in node.items:
         v.lose(item.context_expr, "is the context of a with")
         if item.optional_vars is not None:
@@ -291,7 +293,7 @@ def _with(v: Visitor, node: ast.With | ast.AsyncWith) -> None:
     v.block(node.body)
 
 
-@visits(ast.Match)
-def _match(v: Visitor, node: ast.Match) -> None:
+@visit.register
+def _match(node: ast.Match, v: Visitor) -> None:
     v.lose(node.subject, "is matched")
     v.block(node.cases)

@@ -1,14 +1,13 @@
 """The program as a flow of values: one visitor, with one function per type of node.
 
-The functions are in `visit_nodes` and `visit_calls`. Each returns the cell of its node, and
-notes what the node does to the values inside of it.
+The functions are in `visit_nodes` and `visit_calls`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from functools import singledispatch
 
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, NodePlace, Point
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
@@ -16,19 +15,12 @@ from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
 from shardlift.source.values import Instance, Known
 
-Visit = Callable[["Visitor", Any], Cell | None]
-_Visit = TypeVar("_Visit", bound=Visit)
-_VISITS: dict[type[ast.AST], Visit] = {}
 
-
-def visits(*kinds: type[ast.AST]) -> Callable[[_Visit], _Visit]:
-    """Register the function that visits the nodes of some types."""
-
-    def register(visit: _Visit) -> _Visit:
-        _VISITS.update(dict.fromkeys(kinds, visit))
-        return visit
-
-    return register
+@singledispatch
+def visit(node: ast.AST, v: Visitor) -> Cell | None:
+    """The cell of a node. Notes what the node does to the values inside of it."""
+    v.lose_children(node)
+    return v.untraced(node)
 
 
 class Visitor:
@@ -40,11 +32,7 @@ class Visitor:
 
     def value(self, node: ast.AST) -> Cell:
         """The cell of a node."""
-        visit = _VISITS.get(type(node))
-        if visit is not None:
-            return visit(self, node) or Cell()
-        self.lose_children(node)
-        return self.untraced(node)
+        return visit(node, self) or Cell()
 
     def block(self, nodes: Iterable[ast.AST]) -> None:
         """Visit statements, or other nodes, one after the other."""

@@ -63,11 +63,7 @@ def _run(root: Path) -> dict[str, Any]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [here, *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    done = children.run(
-        [sys.executable, str(RUNNER), str(root)],
-        env=environment,
-        timeout=600,
-    )
+    done = children.run([sys.executable, str(RUNNER), str(root)], env=environment, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

@@ -431,5 +431,5 @@ def main():
     state, metrics = p_step(state, batch)
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
 """),
-    ),
+    )
 }

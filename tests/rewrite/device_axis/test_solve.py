@@ -131,13 +131,7 @@ def test_the_reason_names_what_is_in_the_way(body: str, reason: str) -> None:
     assert any(reason in one for one in said), said
 
 
-@pytest.mark.parametrize(
-    ("axes", "layouts"),
-    [
-        ("(0, 0)", [WHOLE]),
-        ("None", [WHOLE]),
-    ],
-)
+@pytest.mark.parametrize(("axes", "layouts"), [("(0, 0)", [WHOLE]), ("None", [WHOLE])])
 def test_an_output_tuple_that_is_used_as_one_tree(axes: str, layouts: list[AxisLayout]) -> None:
     read = "print(out)\n" if axes == "None" else READ
     text = HEAD.replace("STEP", PAIR).replace('"i")\n', f'"i", out_axes={axes})\n')

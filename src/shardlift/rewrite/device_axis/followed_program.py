@@ -59,11 +59,7 @@ class Indexed:
 class FollowedProgram:
     """The cells of a program, and what is shared between its functions and files."""
 
-    def __init__(
-        self,
-        files: Iterable[File],
-        captures: Sequence[schema.Capture] = (),
-    ) -> None:
+    def __init__(self, files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> None:
         """Find the sites of the files; nothing is visited yet."""
         self.files = list(files)
         self.sites: dict[ast.AST, GlobalSite] = {

@@ -97,10 +97,7 @@ class ObstacleKind(Enum):
     )
     PASSED_ON = "the mapped function {escape}", "{advice}"
     SEVERAL = "several functions may be called at {at}", "call each by its own name"
-    BY_KEYWORD = (
-        "it is called with keyword arguments at {at}",
-        "give all arguments by position",
-    )
+    BY_KEYWORD = ("it is called with keyword arguments at {at}", "give all arguments by position")
     UNPACKED = "it is called with unpacked arguments at {at}", "name each argument"
     OTHER_NUMBER = "it is called with another number of arguments at {at}", "always give all"
     MAPPED_AGAIN = (

@@ -112,9 +112,8 @@ def _tree_map(file: File, call: ast.Call) -> Idiom | None:
         return Idiom(CellRole.SHARD, tree)
     known, body = _only_call(file, function)
     made = _by_hand(known.file, body) if known is not None and body is not None else None
-    if known is None or made is None or not _is_parameter(known, made.tree):
-        return None
-    return made._replace(tree=tree)
+    is_whole = known is not None and made is not None and _parameter(known, made.tree)
+    return made._replace(tree=tree) if made is not None and is_whole else None
 
 
 def _only_call(file: File, function: ast.expr) -> tuple[Known | None, ast.Call | None]:
@@ -128,9 +127,11 @@ def _only_call(file: File, function: ast.expr) -> tuple[Known | None, ast.Call |
     return known, body if is_plain and isinstance(body, ast.Call) else None
 
 
-def _is_parameter(function: Known, node: ast.expr) -> bool:
+def _parameter(function: Known, node: ast.expr) -> str | None:
+    """The name of the parameter of a function that an expression is."""
     value = function.file.only(node)
-    return isinstance(value, Argument) and value.function is function.node
+    is_own = isinstance(value, Argument) and value.function is function.node
+    return value.node.arg if isinstance(value, Argument) and is_own else None
 
 
 def _by_hand(file: File, call: ast.Call) -> Idiom | None:
@@ -172,14 +173,11 @@ def _home_made(file: File, call: ast.Call, around: tuple[Known, ...]) -> Idiom |
     if known is None or body is None or known in around:  # the last: it calls itself
         return None
     inner = idiom(known.file, body, (*around, known))
-    if inner is None or not _is_parameter(known, inner.tree):
-        return None
-    argument = known.file.only(inner.tree)
-    assert isinstance(argument, Argument)
-    tree = argument_for(known, argument.node.arg, call)
+    parameter = _parameter(known, inner.tree) if inner is not None else None
+    tree = argument_for(known, parameter, call) if parameter is not None else None
     # It is the only argument; devices, for example, keep their default.
     is_alone = len(call.args) + len(call.keywords) == 1
-    return inner._replace(tree=tree) if tree is not None and is_alone else None
+    return inner._replace(tree=tree) if inner and tree is not None and is_alone else None
 
 
 def _does_nothing_else(function: Known) -> bool:

@@ -49,22 +49,11 @@ def _unary_operation(node: ast.UnaryOp, v: Visitor) -> Cell:
 
 
 @visit.register
-def _named_expression(node: ast.NamedExpr, v: Visitor) -> Cell:
-    cell = v.value(node.value)
-    v.bind(node.target, cell)
-    return cell
-
-
-@visit.register
-def _if_expression(node: ast.IfExp, v: Visitor) -> Cell:
-    v.value(node.test)
-    return v.value(node.body).unify(v.value(node.orelse))
-
-
-@visit.register
-def _bool_operation(node: ast.BoolOp, v: Visitor) -> Cell:
-    cell = Cell()
-    for value in node.values:
+def _choice(node: ast.IfExp | ast.BoolOp, v: Visitor) -> Cell:
+    values, cell = node.values if isinstance(node, ast.BoolOp) else [node.body, node.orelse], Cell()
+    if isinstance(node, ast.IfExp):
+        v.value(node.test)
+    for value in values:
         cell = cell.unify(v.value(value))
     return cell
 
@@ -85,23 +74,16 @@ def _text(node: ast.expr | None) -> str | None:
 
 
 @visit.register
-def _tuple(node: ast.Tuple, v: Visitor) -> Cell:
-    if any(isinstance(element, ast.Starred) for element in node.elts):
+def _sequence(node: ast.Tuple | ast.List, v: Visitor) -> Cell:
+    is_list = isinstance(node, ast.List)
+    if not is_list and any(isinstance(element, ast.Starred) for element in node.elts):
         v.lose_children(node)
         return v.untraced(node)
     cell = Cell()
     for number, element in enumerate(node.elts):
-        cell.part(number).unify(v.value(element))
-    return cell
-
-
-@visit.register
-def _list(node: ast.List, v: Visitor) -> Cell:
-    cell = Cell()
-    for element in node.elts:
         is_starred = isinstance(element, ast.Starred)
         given = v.value(element.value if isinstance(element, ast.Starred) else element)
-        cell.part(EACH).unify(given.each() if is_starred else given)
+        cell.part(EACH if is_list else number).unify(given.each() if is_starred else given)
     return cell
 
 
@@ -197,11 +179,13 @@ def _shows_attributes(file: File, node: ast.Attribute) -> bool:
 
 
 @visit.register
-def _assign(node: ast.Assign | ast.AnnAssign, v: Visitor) -> None:
+def _assign(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, v: Visitor) -> Cell:
+    cell = Cell()
     if node.value is not None:
         cell = v.value(node.value)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             v.bind(target, cell)
+    return cell
 
 
 @visit.register

@@ -52,9 +52,10 @@ def hold(look: PmapCall) -> HeldCall:
         raise UntriedError(Untried.ONE_DEVICE)
     if any(axis is not None and path not in look.compared for path, _, axis in look.rows):
         raise UntriedError(Untried.TOO_LARGE)  # to be compared in time
-    differing = {path for path, compared in look.compared.items() if not compared.equal}
     owned = list(zip(look.owners(), look.rows, strict=True))
-    apart = {owner for owner, (path, _, _) in owned if path in differing}
+    apart = {
+        k for k, (path, _, axis) in owned if axis is not None and not look.compared[path].equal
+    }
     if not apart:
         raise UntriedError(Untried.EQUAL_ROWS)
     joined = [axis is not None and owner in apart for owner, (_, _, axis) in owned]
@@ -69,7 +70,13 @@ def hold(look: PmapCall) -> HeldCall:
     for (_, leaf, axis), rows, gone in zip(look.rows, joined, donated, strict=True):
         kept = leaf if axis is None else _moved(leaf, axis, 0)
         if rows:
-            _check_rows(kept)
+            shape = shape_of(kept)
+            is_key = jnp.issubdtype(kept.dtype, jax.dtypes.prng_key)
+            is_raw_key = kept.dtype == np.uint32 and len(shape) == 2 and shape[1] in (2, 4)
+            if is_key or is_raw_key:
+                raise UntriedError(Untried.RANDOM_KEYS)
+            if len(shape) < 2:
+                raise UntriedError(Untried.NO_ROWS)
         elif axis is not None:
             kept = unreplicate(kept)
         leaves.append(_copied(kept) if gone else kept)
@@ -78,16 +85,6 @@ def hold(look: PmapCall) -> HeldCall:
 
 def _moved(leaf: Any, source: int, target: int) -> Any:
     return leaf if source == target else jnp.moveaxis(leaf, source, target)
-
-
-def _check_rows(leaf: Any) -> None:
-    """Raise UntriedError unless each device has rows of its own that can be joined."""
-    shape = shape_of(leaf)
-    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    if is_key or (leaf.dtype == np.uint32 and len(shape) == 2 and shape[1] in (2, 4)):
-        raise UntriedError(Untried.RANDOM_KEYS)
-    if len(shape) < 2:
-        raise UntriedError(Untried.NO_ROWS)
 
 
 def _copied(leaf: Any) -> Any:

@@ -71,7 +71,7 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
 @pytest.mark.parametrize(
     "where",
     [
-        f"{PACKAGE}.global_sites:_find_sites",
+        f"{PACKAGE}.global_sites:_site",
         f"{PACKAGE}.visitor:Visitor.block",
         f"{PACKAGE}.connections:_connect_call",
         f"{PACKAGE}.solve:_not_whole",

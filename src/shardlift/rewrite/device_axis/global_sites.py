@@ -130,21 +130,16 @@ def find_program_sites(
     files: Sequence[File], captures: Sequence[schema.Capture]
 ) -> list[GlobalSite]:
     """Every pmap of a program, with what runs recorded of it, unless that is out of date."""
-    sites = [site for file in files for site in _find_sites(file)]
-    _assign_facts(sites, files, captures)
-    return sites
-
-
-def _find_sites(file: File) -> list[GlobalSite]:
-    """Every pmap of a file, in the order of the text."""
-    inside = tangled(file)
     sites: list[GlobalSite] = []
-    for mention in file.mentions:
-        if mention.is_own and _is_site(file, mention):
-            site = _site(file, mention)
-            if site.node in inside:
-                site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, text=inside[site.node]))
-            sites.append(site)
+    for file in files:
+        inside = tangled(file)
+        for mention in file.mentions:
+            if mention.is_own and _is_site(file, mention):
+                site = _site(file, mention)
+                if site.node in inside:
+                    site.obstacles.append(obstacle(ObstacleKind.AS_TOLD, text=inside[site.node]))
+                sites.append(site)
+    _assign_facts(sites, files, captures)
     return sites
 
 

@@ -102,10 +102,9 @@ class Meshes:
 
     def definitions(self) -> Iterator[tuple[File, Match]]:
         """The statements that make the meshes that were used."""
-        for file, names in self._names.items():
-            yield file, self._defined(file, names)
+        return ((file, self._definition(file, names)) for file, names in self._names.items())
 
-    def _defined(self, file: File, names: Mapping[str, str]) -> Match:
+    def _definition(self, file: File, names: Mapping[str, str]) -> Match:
         first, style, jax = self._first[file], Style.of(file.source.text), jax_name(file)[0]
         devices = f"{jax}.devices()"
         if file.many_processes:  # in the order of pmap: the devices of a process one after another

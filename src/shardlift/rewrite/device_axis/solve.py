@@ -196,19 +196,13 @@ def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
                     return _without_facts(made.site)
                 return obstacle(ObstacleKind.PART_UNKNOWN, at=made.at)
     if root.escapes:
-        return _differing_output(root) or _escaped(root.escapes[0], READ_FIRST_ROW)
+        for made in root.made:  # what differs between devices, whatever is given to its site
+            proofs = made.site.proofs(made.path) if made.site is not None else []
+            for proof in (proof for proof in proofs if proof.needs is None and proof.why):
+                return _may_differ(proof, proofs)
+        return _escaped(root.escapes[0], READ_FIRST_ROW)
     is_mapped = any(point.role in (CellRole.ARGUMENT, CellRole.OUTPUT) for point in root.points)
     return _cannot_change(decision, root, is_mapped)
-
-
-def _differing_output(root: Cell) -> Obstacle | None:
-    """Why an output in a class differs between devices, whatever is given to its site."""
-    for made in root.made:
-        proofs = made.site.proofs(made.path) if made.site is not None else []
-        differing = next((proof for proof in proofs if proof.needs is None and proof.why), None)
-        if differing is not None:
-            return _may_differ(differing, proofs)
-    return None
 
 
 def _not_global(decision: Decision, root: Cell) -> Obstacle | None:

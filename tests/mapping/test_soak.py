@@ -30,7 +30,6 @@ def test_nothing_grows():
 @pytest.mark.slow
 def test_nothing_grows_while_recording(monkeypatch):
     monkeypatch.setattr(recorder, "MOST_SITES", 3)
-    monkeypatch.setattr(recorder, "MOST_LEFT_OUT", 1)
     watching = Recorder(command=["train.py"])
     with watching.observing():
         pmap = watching.pmap(shardlift.pmap)

@@ -208,3 +208,13 @@ def test_a_project_with_many_places_left_has_a_line_per_reason(project: Path) ->
     assert said in result.stderr
     assert result.stderr.count("left as it is") == 1
     assert _run("--verbose").stderr.count("left as it is: ") == 20
+
+
+def test_the_name_that_needs_a_newer_jax_is_said(project: Path) -> None:
+    (project / "train.py").write_text(
+        "from jax.core import take_current_trace as now\nprint(now())\n"
+    )
+    said = "JAX 0.10 or newer, for {0}jax.extend.core.take_current_trace{0}{1} {0}train.py:1{0}."
+    result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
+    assert said.format("", " in") in result.stdout
+    assert said.format("`", ",") in (project / "pr.md").read_text()

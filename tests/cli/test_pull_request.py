@@ -58,7 +58,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
     assert text.startswith("# Replace `jax.pmap` by")
     sections = _sections(text)
     size = len((project / "pkg/_spmd.py").read_text().splitlines())
-    assert "in 1 file: 2 mapped, 1 with a removed name." in sections["What changes"]
+    assert "in 1 file: 2 mapped, 1 with an old name." in sections["What changes"]
     assert f"`pkg/_spmd.py`, {size} lines" in sections["What changes"]
     assert "JAX 0.7 or newer" in sections["What it needs"]
     assert "`jax>=0.4` → `jax>=0.7`" in sections["What it needs"]
@@ -71,7 +71,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
 def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
     printed = _run("--write").stdout
     assert "3 places were rewritten in 1 file, 1 left as it is." in printed
-    assert "Of these: 2 mapped, 1 with a removed name." in printed
+    assert "Of these: 2 mapped, 1 with an old name." in printed
     assert re.search(r"New: pkg/_spmd\.py \(\d+ lines\)\.", printed)
     assert len(printed.splitlines()) <= 10
 
@@ -80,7 +80,7 @@ def test_what_is_fixed(project: Path) -> None:
     _run("--write", "--pr", "pr.md", command="fix")
     text = (project / "pr.md").read_text()
     assert text.startswith("# Repair what today's JAX removed or made slow\n")
-    assert "`shardlift fix` rewrote places in 1 file: 1 with a removed name." in text
+    assert "`shardlift fix` rewrote places in 1 file: 1 with an old name." in text
     assert "The JAX that the project uses today." in text
     assert "shard_map" not in text
     assert "time a step" not in text

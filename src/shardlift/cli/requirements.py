@@ -121,11 +121,13 @@ def _edit(texts: list[str], line: RaisedLine) -> RaisedLine:
     return line
 
 
-def sentences(raised: Raised, needed: Version | None) -> list[str]:
+def sentences(raised: Raised, migration: Migration) -> list[str]:
     """What the summary of a migration says about them."""
+    needed = migration.needed_jax
     if needed is None or raised.is_met:
         return []
-    said = [f"The new text needs JAX {'.'.join(map(str, needed))} or newer."]
+    cause = f", for {' in '.join(migration.needed_for)}" if migration.needed_for else ""
+    said = [f"The new text needs JAX {'.'.join(map(str, needed))} or newer{cause}."]
     said += [f"  {pin.path}:{pin.line}: {pin.text}  ->  {new}" for pin, new in raised.lines]
     if any(pin.text.startswith("flax") for pin, _ in (*raised.lines, *raised.left)):
         said.append("  An older flax does not run on the newest JAX.")

@@ -164,7 +164,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         _summary(migration, diff, asked.verbose)
         for line in (*formats.by_hand(left), *pull_request.facts(request)):
             _say(line, diff)
-        needs = sentences(raised, migration.needed_jax)
+        needs = sentences(raised, migration)
         for line in (*stale_lines(migration), *needs):
             _say(line, diff)
         if diff and migration.changed:

@@ -73,6 +73,12 @@ def floors(
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)
 
 
+def successor_of(change: Change) -> str:
+    """The name that a change writes for a removed one; empty if it writes something else."""
+    row = _SUCCESSORS.get(change.name)
+    return row.successor if row is not None and change.kind is Kind.NAME else ""
+
+
 def _of_name(successor: str, gone: Version) -> Version:
     """A name that is in no list, and came late, came with the release that removed the old one."""
     known = [name for name in _NAMES if successor.startswith(name)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardlift.rewrite.changes import Change
-from shardlift.rewrite.floors import TESTED, TREE_NAMES, floors
+from shardlift.rewrite.floors import TESTED, TREE_NAMES, floors, successor_of
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import Home, is_test
 from shardlift.source.model import HelperRequest, Version
@@ -75,6 +75,17 @@ class Migration:
     def needed_jax(self) -> Version | None:
         """The oldest JAX that runs the new text; None if all that the project allows do."""
         return max(filter(None, map(self._floor, self.files)), default=None)
+
+    @property
+    def needed_for(self) -> tuple[str, ...]:
+        """The first name that needs the newest JAX, and its place; empty if names of trees do."""
+        needed = self.needed_jax or (0,)
+        for file in self.files if needed > TREE_NAMES else ():
+            for change in file.rewritten:
+                successor = successor_of(change)
+                if successor and max(floors((change,), frozenset(), self.oldest)) == needed:
+                    return successor, f"{file.path}:{change.span.line}"
+        return ()
 
     @property
     def missing(self) -> tuple[NeededName, ...]:

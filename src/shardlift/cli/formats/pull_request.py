@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _PLACES = {
     Kind.SITE: "mapped",
     Kind.VALUE: "passing pmap on",
-    Kind.PLACEMENT: "placing arrays",
-    Kind.READ: "reading outputs",
-    Kind.NAME: "with a removed name",
+    Kind.PLACEMENT: "to place arrays",
+    Kind.READ: "to read outputs",
+    Kind.NAME: "with an old name",
     Kind.DEVICE_AXIS: "device axis",
 }
 _SUCCESSORS = {
@@ -140,7 +140,9 @@ def _needs(request: PullRequest) -> Iterator[str]:
     elif request.migration.needed_by_program is None:
         yield f"JAX {number} or newer for the tests and notebooks; all other files: as before."
     else:
-        yield f"JAX {number} or newer.{' Raised:' if request.raised.lines else ''}"
+        cause = f", for {', '.join(map(code, request.migration.needed_for))}"
+        cause = cause if request.migration.needed_for else ""
+        yield f"JAX {number} or newer{cause}.{' Raised:' if request.raised.lines else ''}"
         yield from (
             f"- {code(f'{pin.path}:{pin.line}')}: {code(pin.text)} → {code(new)}"
             for pin, new in request.raised.lines

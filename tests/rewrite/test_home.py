@@ -259,34 +259,15 @@ def test_tests_share_the_helpers_of_the_package() -> None:
     )
 
 
-def test_a_notebook_shares_the_helpers_of_the_package_that_it_imports() -> None:
-    files = {"pkg/__init__.py": "", "pkg/m.py": "from . import n", "demo/n.ipynb": "import pkg.m"}
-    users = ("pkg/m.py", "demo/n.ipynb")
-    assert homes(files, *users) == {
-        "pkg/m.py": ("pkg/_spmd.py", "._spmd"),
-        "demo/n.ipynb": ("pkg/_spmd.py", "pkg._spmd"),
-    }
-
-
 def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
     files = {"a.py": "import jax", "b.py": "import jax", "n.ipynb": "import a"}
     assert homes(files, *files)["n.ipynb"] == INSIDE
 
 
-def test_scripts_and_notebooks_share_the_helpers_in_the_package_beside_the_scripts() -> None:
-    imports = "from pkg import m"
-    files = {"pkg/__init__.py": "", "pkg/m.py": "", "a.py": imports, "b.py": imports}
-    alone = homes(files, "a.py", "b.py")
-    assert alone == {"a.py": ("_spmd.py", "_spmd"), "b.py": ("_spmd.py", "_spmd")}
-    users = ("a.py", "b.py", "demo/n.ipynb")
-    found = homes({**files, "demo/n.ipynb": imports}, *users)
-    assert found == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
-
-
-def test_modules_outside_have_them_in_the_package_that_they_import() -> None:
+def test_modules_outside_of_packages_hold_their_own() -> None:
     files = {"pkg/m.py": "", "agents/a.py": "from pkg.m import n", "agents/b.py": "import pkg.m"}
     users = ("agents/a.py", "agents/b.py")
-    assert homes(files, *users) == dict.fromkeys(users, ("pkg/_spmd.py", "pkg._spmd"))
+    assert homes(files, *users) == dict.fromkeys(users, INSIDE)
     for run in ("\nmain()\n", '\nif __name__ == "__main__":\n    main()\n'):
         programs = {**files, "agents/b.py": f"import pkg.m{run}"}
         assert homes(programs, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
@@ -299,26 +280,6 @@ def test_scripts_do_not_write_into_a_package_that_is_not_beside_them() -> None:
     files = {"src/pkg/__init__.py": "", "src/pkg/m.py": ""}
     scripts = {"a/x.py": imports, "b/y.py": imports}
     assert homes({**files, **scripts}, *scripts) == dict.fromkeys(scripts, INSIDE)
-
-
-def test_a_notebook_imports_them_among_its_imports(tmp_path: Path) -> None:
-    texts = {
-        "pkg/__init__.py": "",
-        "pkg/m.py": _site(),
-        "demo.ipynb": _notebook("import jax\nimport pkg.m", "f = jax.pmap(lambda x: x)"),
-    }
-    for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    paths = [str(tmp_path / name) for name in texts]
-    result = migrate(paths, lambda path: Path(path).read_bytes(), os.path.exists)
-    after = {Path(file.path).name: file.after for file in result.changed}
-    sources = ["".join(cell["source"]) for cell in json.loads(after["demo.ipynb"])["cells"]]
-    assert sources == [
-        "import jax\nimport pkg.m\nfrom pkg._spmd import spmd_map",
-        "f = spmd_map(lambda x: x)",
-    ]
-    assert after.keys() == {"demo.ipynb", "m.py", "_spmd.py"}
 
 
 def _notebook(*sources: str) -> str:

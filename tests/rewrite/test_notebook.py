@@ -8,7 +8,7 @@ import pytest
 
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.notebook import add_import, edit_cells, insert_cell
+from shardlift.rewrite.notebook import edit_cells, insert_cell
 from shardlift.source.model import Edit, Span
 
 CELLS = [
@@ -83,34 +83,6 @@ def test_a_cell_put_into_a_layout_by_hand() -> None:
     assert after.endswith(BY_HAND[BY_HAND.index('"cell_type"') :])
 
 
-@pytest.mark.parametrize(
-    ("source", "after"),
-    [
-        (
-            [
-                "from pkg import b\n",
-                "from pkg.c import (\n",
-                "    d,\n",
-                ")\n",
-                "from pkg.e import f",
-            ],
-            "from pkg import b\nfrom pkg._spmd import g\nfrom pkg.c import (\n    d,\n)\n"
-            "from pkg.e import f",
-        ),
-        (["import pkg"], "import pkg\nfrom pkg._spmd import g"),
-        (["from pkg.a import b"], "from pkg._spmd import g\nfrom pkg.a import b"),
-        (["from pkg import b"], "from pkg import b\nfrom pkg._spmd import g"),
-    ],
-)
-def test_an_import_joins_those_of_its_package(source: list[str], after: str) -> None:
-    cells = [{**CELLS[1], "source": source}, CELLS[0], {**CELLS[1], "source": "g(x)"}]
-    raw = json.dumps({**DOCUMENT, "cells": cells}, indent=1)
-    new = add_import(raw, "from pkg._spmd import g")
-    assert new is not None
-    assert "".join(json.loads(new)["cells"][0]["source"]) == after
-    assert json.loads(new)["cells"][1:] == cells[1:]
-
-
 @pytest.mark.parametrize(("other", "drops"), [("print(nn)", True), ("f(optim)", False)])
 def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) -> None:
     cells = [{**CELLS[1], "source": ["from flax import linen as nn, optim"]}]
@@ -118,12 +90,3 @@ def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) ->
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
     assert len(done.changed) == drops
     assert all(file.after == document.replace(", optim", "") for file in done.changed)
-
-
-@pytest.mark.parametrize(
-    "source", ["import pkgs", "  import pkg", "%%writefile m.py\nimport pkg", "# import pkg"]
-)
-def test_an_import_joins_no_others(source: str) -> None:
-    cells = [{**CELLS[1], "source": source}, {**CELLS[1], "source": "g(x)\nimport pkg"}]
-    raw = json.dumps({**DOCUMENT, "cells": cells})
-    assert add_import(raw, "from pkg._spmd import g") is None

@@ -26,7 +26,7 @@ from shardlift.rewrite.imports import (
     not_there,
 )
 from shardlift.rewrite.names import JAX
-from shardlift.rewrite.notebook import add_import, insert_block
+from shardlift.rewrite.notebook import insert_block
 from shardlift.rewrite.passes import (
     Rendering,
 )
@@ -62,24 +62,16 @@ def finish(draft: Rendering, home: Home) -> FileResult:
 
 
 def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
-    """A rewritten notebook with its helpers, or their import, in front of the first use."""
+    """A rewritten notebook with its helpers in front of the first use."""
     source, helpers = draft.before, frozenset(draft.helpers)
     before, text = draft.document, draft.raw
     assert before is not None
     assert text is not None
     style = replace(Style.of(source.text), typed=False)
-    if home.path is None:
-        _, missing, imports = extended(draft.text, helpers, style)
-        used = {one.name for one in helpers} | {one.name for one in missing}
-        statements = draft.imports | not_there(draft.text, imports, used)
-    else:
-        missing, statements = (), draft.imports | {_import_from(home, helpers)}
-    added = None
-    if home.path is not None and len(statements) == 1:
-        added = add_import(text, *statements)
-    if added is not None:
-        text = added
-    elif missing or statements:
+    _, missing, imports = extended(draft.text, helpers, style)
+    names = {one.name for one in helpers} | {one.name for one in missing}
+    statements = draft.imports | not_there(draft.text, imports, names)
+    if missing or statements:
         block = f"\n\n\n{definitions(missing, style)}" if missing else ""
         names = {one.name for one in helpers} | {n for s in draft.imports for n in bound_names(s)}
         top = TopLevel(draft.text)

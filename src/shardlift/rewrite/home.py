@@ -42,27 +42,19 @@ def is_test(path: str) -> bool:
     return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
 
 
-def _is_module(path: str) -> bool:
-    """Whether others may import a file: neither a test nor a notebook."""
-    return not is_test(path) and not _is_notebook(path)
-
-
 def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str, Home]:
     """The home of the helpers of each of these files, which all need some.
 
     Files of one package share a module at its top, and so do the scripts of one folder. Files
-    that import from a package whose own code needs helpers share those, notebooks, too. Modules
-    outside of all packages that import from one have them there: nobody else may find what is
-    beside them. What only tests need is in their folder. A script without modules beside it, a
-    single test, and any other notebook have no home.
+    that import from a package whose own code needs helpers share those. What only tests need is in
+    their folder. A notebook, a script without modules beside it and a single test have no home.
     """
     homes = {path: no_home(path, layout, exists) for path in paths}
-    for package, files in _groups(paths, layout).items():
-        modules = [path for path in files if not _is_notebook(path)]
-        place = _place(package, modules, layout, exists) if modules else None
+    modules = [path for path in paths if not path.endswith(".ipynb")]
+    for package, files in _groups(modules, layout).items():
+        place = _place(package, files, layout, exists)
         if place is not None:
-            sharing = files if place.name else modules
-            found = {path: _home(path, place, modules, layout, exists) for path in sharing}
+            found = {path: _home(path, place, files, layout, exists) for path in files}
             homes |= {
                 path: one for path, one in found.items() if _is_found(path, one, files, layout)
             }
@@ -76,46 +68,17 @@ def _is_found(path: str, home: Home, files: Sequence[str], layout: Layout) -> bo
     return any(layout.resolves(home.module, target, user) for user in users)
 
 
-def _is_notebook(path: str) -> bool:
-    return path.endswith(".ipynb")
-
-
 def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
     """The files that share a home, by the package that it is in."""
     members: dict[Package, list[str]] = defaultdict(list)
     for path in paths:
         members[layout.package_of(path)].append(path)
-    shared = {one: files for one, files in members.items() if any(map(_is_module, files))}
-    shared |= _packages_beside(shared, members, layout)
-    next_of = {
-        one: _imported(one, files, shared, layout) or _used_by_modules(one, files, layout)
-        for one, files in members.items()
-    }
+    shared = {one: files for one, files in members.items() if not all(map(is_test, files))}
+    next_of = {one: _imported(one, files, shared, layout) for one, files in members.items()}
     groups: dict[Package, list[str]] = defaultdict(list)
     for package, files in members.items():
         groups[_last(package, next_of, members)] += files
     return groups
-
-
-def _packages_beside(
-    shared: Mapping[Package, list[str]], members: Mapping[Package, list[str]], layout: Layout
-) -> dict[Package, list[str]]:
-    """The packages beside scripts that need helpers, if files of other folders import them, too."""
-    users: dict[Package, set[Package]] = defaultdict(set)
-    for group, files in members.items():
-        for path in files:
-            for package, _ in layout.packages_imported(path):
-                if package.name and package not in shared:
-                    users[package].add(group)
-    return {
-        package: []
-        for package, groups in users.items()
-        if len(groups) > 1
-        and any(
-            not s.name and os.path.dirname(package.folder) == s.folder
-            for s in groups & shared.keys()
-        )
-    }
 
 
 def _imported(
@@ -125,22 +88,6 @@ def _imported(
     used = {one for path in files for one, _ in layout.packages_imported(path)}
     named = [one for one in used & shared.keys() if one.name and one != package]
     return max(named, key=lambda one: (len(shared[one]), one.folder), default=None)
-
-
-def _used_by_modules(package: Package, files: Sequence[str], layout: Layout) -> Package | None:
-    """The package that several modules of a folder import from, if the folder itself is none.
-
-    A program finds what is beside it, and so does a module that is imported by its own name, or
-    that is beside the package.
-    """
-    if len(files) == 1 or package.name or layout.has_modules(package):
-        return None
-    if any(layout.is_program(path) or not _is_module(path) for path in files):
-        return None
-    imported = [{one for one, _ in layout.packages_imported(path)} for path in files]
-    common = set.intersection(*imported)
-    named = [x for x in common if x.name and os.path.dirname(x.folder) != package.folder]
-    return max(named, key=lambda one: one.folder, default=None)
 
 
 def _last(
@@ -165,8 +112,13 @@ def _place(
     if exists(os.path.join(package.folder, f"{MODULE}.py")):
         return package
     only_tests = all(map(is_test, files))
-    if len(files) == 1 and (only_tests or not (package.name or layout.has_modules(package))):
+    is_known = bool(package.name) or layout.has_modules(package)
+    if len(files) == 1 and (only_tests or not is_known):
         return None
+    if not is_known and not any(layout.is_program(path) or is_test(path) for path in files):
+        used = {other for path in files for other, _ in layout.packages_imported(path)}
+        if any(x.name and os.path.dirname(x.folder) != package.folder for x in used):
+            return None  # they run from the folder of that package, and find what is there
     if not only_tests:
         return package
     folder = os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in files])
@@ -202,8 +154,6 @@ def _beside(path: str, folder: str, layout: Layout, exists: Exists) -> frozenset
 
 def _is_relative(path: str, place: Package, files: Sequence[str], layout: Layout) -> bool:
     """Whether a file imports its package relatively, or would, as the others do."""
-    if _is_notebook(path):
-        return False
     relative, absolute = _styles(path, place, layout)
     if absolute:
         # Files that import their neighbours relatively may name the package for all others.

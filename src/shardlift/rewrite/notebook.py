@@ -74,31 +74,6 @@ def insert_block(raw: str, at: tuple[int, int], text: str) -> str:
     return edit_cells(raw, [Edit(Span(line, 0, line, 0, number), block)])
 
 
-def add_import(raw: str, statement: str) -> str | None:
-    """A notebook with `from package.module import x` among imports of the same package.
-
-    None if no cell in front of the first that uses a name has such imports, or one that sets up
-    the environment or JAX is between them.
-    """
-    package = statement.split()[1].partition(".")[0]
-    names = re.compile(rf"\b({statement.partition(' import ')[2].replace(', ', '|')})\b")
-    texts = [_code(cell.value) for cell in _cells(raw)]
-    before = next((k for k, text in enumerate(texts, start=1) if names.search(text)), 1)
-    same = re.compile(rf"(?:from|import) {re.escape(package)}\b[^(\\]*")
-    for number in range(before - 1, 0, -1):
-        text = texts[number - 1]
-        if _SETS_UP.search(text):
-            return None
-        lines = [] if text.startswith("%%") else text.splitlines()
-        there = [(k, line) for k, line in enumerate(lines, start=1) if same.fullmatch(line)]
-        if there:
-            smaller = [(k, len(line)) for k, line in there if line[0] == "i" or line < statement]
-            line, column = smaller[-1] if smaller else (there[0][0], 0)
-            added = f"\n{statement}" if smaller else f"{statement}\n"
-            return edit_cells(raw, [Edit(Span(line, column, line, column, number), added)])
-    return None
-
-
 def _code(cell: dict[str, Any]) -> str:
     return source_of_cell(cell) if cell.get("cell_type") == "code" else ""
 

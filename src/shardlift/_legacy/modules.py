@@ -8,6 +8,7 @@ set, before a program asks for it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -123,19 +124,16 @@ def _stub(name: str, home: str, paths: dict[str, Any], uses: Uses) -> types.Modu
     return stub
 
 
+@dataclasses.dataclass
 class _Finder:
     """Finds an attribute that a module does not have."""
 
-    def __init__(
-        self,
-        module: str,
-        paths: dict[str, Any],
-        home: str,
-        uses: Uses,
-        own: Callable[[str], Any] | None,
-    ) -> None:
-        self.module, self.paths, self.home, self.uses, self.own = module, paths, home, uses, own
-        self.values: dict[str, Any] = {}
+    module: str
+    paths: dict[str, Any]  # of its removed names, or what stands for them
+    home: str  # the module that has its other names now
+    uses: Uses
+    own: Callable[[str], Any] | None  # its ``__getattr__``
+    values: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def find(self, name: str) -> Any:
         """The attribute of this name, or AttributeError."""
@@ -149,7 +147,12 @@ class _Finder:
         if name not in self.paths:
             return self._elsewhere(name)
         if name not in self.values:
-            self.values[name] = self._value(name)
+            path = self.paths[name]
+            value = names.resolve(path) if isinstance(path, str) else path
+            ours = isinstance(path, str) and path.startswith("shardlift.")
+            if ours and isinstance(value, types.FunctionType):
+                value = self.uses.count_calls(value, f"{self.module}.{name}")
+            self.values[name] = value
         value = self.values[name]
         if not getattr(value, "__counts_calls__", False):
             self.uses.note(f"{self.module}.{name}")
@@ -157,14 +160,6 @@ class _Finder:
 
     def _is_stub(self) -> bool:
         return self.module in names.MODULES
-
-    def _value(self, name: str) -> Any:
-        path = self.paths[name]
-        value = names.resolve(path) if isinstance(path, str) else path
-        ours = isinstance(path, str) and path.startswith("shardlift.")
-        if ours and isinstance(value, types.FunctionType):
-            return self.uses.count_calls(value, f"{self.module}.{name}")
-        return value
 
     def _elsewhere(self, name: str) -> Any:
         """The value from the module's own ``__getattr__``, or from the module's former source."""

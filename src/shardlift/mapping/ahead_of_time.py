@@ -99,7 +99,8 @@ class LocalCompiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; the arguments are those given to ``lower``, without the static ones."""
         global_args, global_kwargs = self._bridge.globals_of(args, kwargs)
-        return self._bridge.locals_of(self._compiled(*global_args, **global_kwargs))
+        out = self._compiled(*global_args, **global_kwargs)
+        return jax.tree.map(self._bridge.to_local, out)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)

@@ -81,10 +81,6 @@ class Bridge:
 
     # ---- out
 
-    def locals_of(self, out: Any) -> Any:
-        """The rows of this process, of every output."""
-        return jax.tree.map(self.to_local, out)
-
     def to_local(self, leaf: Any) -> Any:
         """The rows of this process, of one output."""
         if leaf.is_fully_addressable:

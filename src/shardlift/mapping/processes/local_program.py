@@ -45,7 +45,7 @@ class LocalProgram:
             return known.run(placed)
         inputs = self._bridge.globals_of(dynamic, kwargs)
         out = self._program(*self._options.with_static(args, inputs[0]), **inputs[1])
-        views = self._bridge.locals_of(out)
+        views = jax.tree.map(self._bridge.to_local, out)
         if signature not in self._all:
             self._learn(key, signature, args, inputs, views)
         return views

@@ -81,26 +81,19 @@ _OF_LEAVES = (ReasonKind.TYPE, ReasonKind.WEAK_TYPE, ReasonKind.PLACEMENT)
 
 def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any]) -> Signature:
     """The signature of a call with these leaves, by path."""
-    return Signature(
-        tree=str(tree),
-        static={str(k): _clip(value) for k, value in static.items()},
-        leaves={
-            path: (type_name(leaf), _strength(leaf), str(placement_of(leaf)))
-            for path, leaf in leaves.items()
-        },
-        context=f"x64={jax.config.values.get('jax_enable_x64')}",
-    )
+    kinds = {}
+    for path, leaf in leaves.items():
+        weak = getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex)))
+        kinds[path] = type_name(leaf), "weak" if weak else "strong", str(placement_of(leaf))
+    fixed = {str(k): _clip(value) for k, value in static.items()}
+    context = f"x64={jax.config.values.get('jax_enable_x64')}"
+    return Signature(str(tree), fixed, kinds, context)
 
 
 def type_name(leaf: Any) -> str:
     """``float32[8,4]``."""
     dtype = getattr(leaf, "dtype", type(leaf).__name__)
     return f"{dtype}[{','.join(map(str, shape_of(leaf)))}]"
-
-
-def _strength(leaf: Any) -> str:
-    weak = getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex)))
-    return "weak" if weak else "strong"
 
 
 def _clip(value: Any) -> str:

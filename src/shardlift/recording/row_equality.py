@@ -8,6 +8,7 @@ collective is used, so processes need not agree on when to compare.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -38,9 +39,7 @@ def compare(leaf: Any, axis: int | None) -> Comparison | None:
         return None
     if leaf.shape[axis] < 2 or leaf.dtype.hasobject:
         return None
-    rows = np.moveaxis(leaf, axis, 0)
-    first = _bytes(rows[0])
-    return Comparison(all(_bytes(row) == first for row in rows[1:]), _digest(first))
+    return _compare_on_host(np.moveaxis(leaf, axis, 0))
 
 
 def _compare_array(leaf: jax.Array, axis: int | None) -> Comparison | None:
@@ -50,9 +49,7 @@ def _compare_array(leaf: jax.Array, axis: int | None) -> Comparison | None:
     wanted = leaf.shape if axis is None else (*leaf.shape[:axis], 1, *leaf.shape[axis + 1 :])
     if any(shard.data.shape != wanted for shard in shards):
         return None if axis is None else compare(_on_host(leaf), axis)
-    if len(shards) < 2:
-        return None
-    return _compare_blocks([shard.data for shard in shards])
+    return _compare_blocks([shard.data for shard in shards]) if len(shards) > 1 else None
 
 
 def _on_host(leaf: jax.Array) -> Any:
@@ -70,19 +67,16 @@ def _compare_blocks(blocks: list[jax.Array]) -> Comparison | None:
         return Comparison(same, f"sum:{digests[0]}") if len(digests) == len(blocks) else None
     if nbytes * len(blocks) > LARGEST:
         return None
-    first = _bytes(host_bits(blocks[0]))
-    same = all(_bytes(host_bits(block)) == first for block in blocks[1:])
-    return Comparison(same, _digest(first))
+    return _compare_on_host(map(host_bits, blocks))
+
+
+def _compare_on_host(rows: Iterable[np.ndarray[Any, Any]]) -> Comparison:
+    contents = (np.ascontiguousarray(row).reshape(-1).view(np.uint8).data for row in rows)
+    first = next(contents)
+    digest = "blake2b:" + hashlib.blake2b(first, digest_size=8).hexdigest()
+    return Comparison(all(content == first for content in contents), digest)
 
 
 def on_host(block: jax.Array) -> bool:
     """Is it in host memory?"""
     return all(device.platform == "cpu" for device in block.devices())
-
-
-def _bytes(block: np.ndarray[Any, Any]) -> memoryview:
-    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
-
-
-def _digest(data: memoryview) -> str:
-    return "blake2b:" + hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -106,7 +106,8 @@ def _rows_of(leaf: jax.Array, axis: int | None) -> tuple[Array, int | None, bool
     """
     whole = leaf.is_fully_addressable
     if (not whole or has_copies(leaf)) and not copies_agree(leaf):
-        return _all_shards(leaf)
+        # What each device holds, where devices that should have copies disagree.
+        return np.stack([host_bits(shard.data) for shard in leaf.addressable_shards]), 0, False
     split = split_axis(leaf)
     axis = split if axis is None or not whole else axis
     if axis is None:
@@ -128,11 +129,6 @@ def _joined_shards(leaf: jax.Array, axis: int) -> Array | None:
     shards = {shard.index[axis].start or 0: shard.data for shard in leaf.addressable_shards}
     bits = host_bits if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray
     return np.concatenate([bits(shards[start]) for start in sorted(shards)], axis)
-
-
-def _all_shards(leaf: jax.Array) -> tuple[Array, int | None, bool]:
-    """What each device holds, where devices that should have copies disagree."""
-    return np.stack([host_bits(shard.data) for shard in leaf.addressable_shards]), 0, False
 
 
 def has_copies(leaf: jax.Array) -> bool:

@@ -151,22 +151,18 @@ class Walk:
         for eqn in jaxpr.eqns:
             operands = _values(names, eqn.invars)
             if any(has(inner, TELLING) for inner in _compat.inner_jaxprs(eqn.params)):
-                outputs, new = self._run_compiled(eqn, operands)
+                before = len(self.about)
+
+                def run(operands: list[Any], eqn: Any = eqn, before: int = before) -> Outcome:
+                    del self.about[before:]  # traced more than once
+                    return self._run(eqn, operands, "")
+
+                outputs, new = jax.jit(run)(operands)
                 kept += new
             else:
                 outputs = _compat.run_equation(eqn, operands)
             names.update(zip(eqn.outvars, outputs, strict=True))
         return kept
-
-    def _run_compiled(self, eqn: Any, operands: list[Any]) -> Outcome:
-        before = len(self.about)
-
-        def run(operands: list[Any]) -> Outcome:
-            del self.about[before:]  # traced more than once
-            return self._run(eqn, operands, "")
-
-        done: tuple[list[Any], list[Any]] = jax.jit(run)(operands)
-        return done
 
     def body(
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
@@ -306,8 +302,13 @@ class Walk:
     def _cond(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         """What each branch exchanges; zeros of those that are not taken."""
         which, given = operands[0], operands[1:]
-        bodies = [partial(self._branch, one, around) for one in eqn.params["branches"]]
         before = len(self.about)
+
+        def follow(closed: Any, *args: Any) -> Outcome:
+            outputs, kept = self.body(*_opened(closed), args, around)
+            return outputs, [self._varying(array) for array in kept]
+
+        bodies = [partial(follow, closed) for closed in eqn.params["branches"]]
         shapes = [
             jax.eval_shape(lambda *args, body=body: body(*args)[1], *given) for body in bodies
         ]
@@ -328,10 +329,6 @@ class Walk:
         outputs, rows = jax.lax.switch(which, [branch(k) for k in range(len(bodies))], *given)
         self.about[before:] = about
         return list(outputs), [array for listed in rows for array in listed]
-
-    def _branch(self, closed: Any, around: str, *args: Any) -> Outcome:
-        outputs, kept = self.body(*_opened(closed), args, around)
-        return outputs, [self._varying(array) for array in kept]
 
 
 def _values(names: Mapping[Any, Any], variables: Sequence[Any]) -> list[Any]:

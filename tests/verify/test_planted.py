@@ -105,22 +105,6 @@ def test_a_missing_mean_is_named_by_its_line():
 
 
 @pytest.mark.slow
-def test_one_key_for_all_devices():
-    keys = jax.random.split(jax.random.PRNGKey(0), N)
-
-    def noise(key):
-        return jax.random.uniform(key, (4,))
-
-    wrong = mapped(lambda key: noise(key[0])[None], keys, in_specs=P())
-    said = verdict(pmapped(noise, keys), mapped(on_row(noise), keys), wrong)
-    assert "all devices have the value of the first" in said or "one random key for all" in said
-    other = mapped(lambda key: noise(key[1])[None], keys, in_specs=P())
-    assert "one random key for all" in verdict(
-        pmapped(noise, keys), mapped(on_row(noise), keys), other
-    )
-
-
-@pytest.mark.slow
 def test_one_key_for_all_devices_in_a_train_step():
     """The gradients are averaged: every device has the same wrong numbers, as it had right ones."""
     keys = jax.random.split(jax.random.key(0), N)

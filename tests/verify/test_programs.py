@@ -165,20 +165,6 @@ def test_gradients_that_are_summed_twice(update):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("update", "verdict", "causes"),
-    [
-        (signs, "identical", []),  # the gradients are only seen in the collectives
-        (sgd, "different", ["the update is 8.000 times too large"]),
-    ],
-)
-def test_without_a_look_inside(update, verdict, causes):
-    found = against(update, in_global(update, check_vma=True), tapped=0)
-    assert (found.verdict, found.collectives) == (verdict, 0)
-    assert all(cause in " ".join(found.causes) for cause in causes)
-
-
-@pytest.mark.slow
 def test_jit_with_shardings_is_another_program():
     """One loss over the whole batch, and no collectives to compare with."""
 

@@ -11,8 +11,6 @@ from shardlift.capture.layouts import layout_of
 from shardlift.capture.schema import ArrayForm
 from shardlift.capture.site_pairs import Pairs
 
-__all__ = ["LeafPairs", "pair_leaves"]
-
 _Same = Callable[[int, int], bool]
 # `.loss`, `['loss']`, `[0]`, `[<flat index 0>]`
 _PART = re.compile(r"\.(\w+)|\[(?:'([^']*)'|\"([^\"]*)\"|(?:<flat index )?(\d+)>?)\]")
@@ -65,15 +63,13 @@ class _Unpaired:
 
     def take_by_key(self, key: Callable[[ArrayForm], Hashable]) -> None:
         """Pair leaves whose key is the only one on both sides."""
-        old, new = ({k: key(forms[k]) for k in ks} for forms, ks in self._sides())
+        old = {k: key(self.before[k]) for k in self.left}
+        new = {k: key(self.after[k]) for k in self.right}
         counts = Counter(old.values()), Counter(new.values())
         places = {name: j for j, name in new.items()}
         for i, name in old.items():
             if name and counts[0][name] == counts[1].get(name, 0) == 1:
                 self._take(i, places[name])
-
-    def _sides(self) -> list[tuple[Sequence[ArrayForm], list[int]]]:
-        return [(self.before, self.left), (self.after, self.right)]
 
     def take_only_choice(self, fits: _Same) -> None:
         """Pair leaves that fit each other and no other one."""
@@ -112,13 +108,10 @@ def _parts(form: ArrayForm) -> tuple[str, ...]:
     ('0', 'params', 'w')
     """
     parts = [next(filter(None, part), "") for part in _PART.findall(form.path)]
-    argument = re.match(r"\w*", form.path)
-    named = argument is not None and argument[0] not in ("", "output")
-    return tuple(map(_plain, [argument[0], *parts] if argument and named else parts))
-
-
-def _plain(name: str) -> str:
-    return name.casefold().replace("_", "")
+    argument = re.findall(r"^\w+", form.path)
+    if argument != ["output"]:
+        parts = [*argument, *parts]
+    return tuple(part.casefold().replace("_", "") for part in parts)
 
 
 def _names(form: ArrayForm) -> tuple[str, ...]:

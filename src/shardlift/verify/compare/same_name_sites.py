@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from shardlift.capture import array_archive
 from shardlift.capture.schema import ArrayForm, Part, Sample, SiteFacts, Values
 from shardlift.verify.compare.captured_run import CapturedRun
-
-PARTS = (Part.INPUTS, Part.OUTPUTS, Part.INSIDE)
 
 
 def merge_same_names(before: CapturedRun, after: CapturedRun) -> tuple[CapturedRun, CapturedRun]:
@@ -50,22 +49,26 @@ def _merge(side: CapturedRun, groups: Iterable[Sequence[int]]) -> CapturedRun:
     for numbers in groups:
         if len(numbers) < 2:
             continue
-        first, samples = numbers[0], []
+        first = numbers[0]
+        samples: list[Sample] = []
         forms: list[tuple[ArrayForm, ...]] = []
         calls = [(sample, k) for k in numbers for sample in sites[k].samples]
         for call, (sample, k) in enumerate(sorted(calls, key=lambda pair: pair[0].order)):
-            samples.append(_moved(sample, call, len(forms)))
-            for part in PARTS:
-                of_part: Values | None = getattr(sample, part)
-                if of_part is None:
+            parts: dict[str, Values] = {}
+            for part in (Part.INPUTS, Part.OUTPUTS, Part.INSIDE):
+                values: Values | None = getattr(sample, part)
+                if values is None:
                     continue
-                forms.append(sites[k].forms[of_part.forms])
-                for leaf in range(len(of_part.digests)):
+                parts[part] = replace(values, forms=len(forms))
+                forms.append(sites[k].forms[values.forms])
+                for leaf in range(len(values.digests)):
                     bits = side.arrays.get(array_archive.name_of(k, sample.call, part, leaf))
                     name = array_archive.name_of(first, call, part, leaf)
                     arrays.pop(name, None)
                     if bits is not None:
                         arrays[name] = bits
+            moved: Any = parts
+            samples.append(replace(sample, call=call, **moved))
         rest = [sites[k] for k in numbers]
         sites[first] = replace(
             sites[first],
@@ -79,14 +82,3 @@ def _merge(side: CapturedRun, groups: Iterable[Sequence[int]]) -> CapturedRun:
             # The first one has its calls now, as if it had been called inside of that.
             sites[k] = replace(sites[k], samples=(), nested=sites[k].nested + 1)
     return CapturedRun(replace(side.capture, sites=tuple(sites)), arrays)
-
-
-def _moved(sample: Sample, call: int, forms: int) -> Sample:
-    """The sample with another number, and its forms from ``forms`` on."""
-    parts: list[Values | None] = []
-    for part in PARTS:
-        of_part: Values | None = getattr(sample, part)
-        parts.append(of_part and replace(of_part, forms=forms))
-        forms += of_part is not None
-    inputs, outputs, inside = parts
-    return replace(sample, call=call, inputs=inputs, outputs=outputs, inside=inside)

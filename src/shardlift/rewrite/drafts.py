@@ -16,16 +16,15 @@ from shardlift.rewrite.helpers import (
 from shardlift.rewrite.home import Home, beside
 from shardlift.rewrite.import_order import has_one_name_per_line, in_order
 from shardlift.rewrite.imports import (
+    OPTIONAL,
     TopLevel,
     add_definitions,
-    add_guarded,
     add_imports,
     bound_names,
     drop_unused,
     is_optional,
     not_there,
 )
-from shardlift.rewrite.names import JAX
 from shardlift.rewrite.notebook import insert_block
 from shardlift.rewrite.passes import (
     Rendering,
@@ -44,16 +43,14 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     skipped = tuple(draft.skipped)
     if text == source.text:
         return FileResult(source.path, text, text, (), refused, skipped)
-    optional = bool(helpers) and is_optional(text)
-    if optional and home.path is None:
-        home = beside(source.path)  # its module cannot define them where JAX is missing
     taken = _names_taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in {request.name for request in helpers}:
         home = beside(source.path)  # only what the helpers need among themselves is in the way
-    elif taken is not None:
-        refused += tuple(replace(one, reason=f"the name `{taken}` is taken") for one in changes)
+    elif taken is not None or (helpers and is_optional(text)):
+        reason = f"the name `{taken}` is taken" if taken is not None else OPTIONAL
+        refused += tuple(replace(one, reason=reason) for one in changes)
         return FileResult(source.path, source.text, source.text, (), refused, skipped)
-    after = _finish(text, helpers, draft.imports, home, optional)
+    after = _finish(text, helpers, draft.imports, home)
     if not source.path.endswith("__init__.py"):
         after = in_order(source.text, drop_unused(source.text, after))
     if not source.text.startswith(("\n", "\r")):
@@ -95,7 +92,6 @@ def _finish(
     requests: frozenset[HelperRequest],
     statements: set[str],
     home: Home,
-    optional: bool,
 ) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
@@ -106,9 +102,6 @@ def _finish(
         if missing:
             text = add_definitions(text, definitions(missing, style), names)
         return text
-    if optional:
-        text = add_guarded(text, _import_from(home, requests), {one.name for one in requests})
-        return add_imports(text, statements - {JAX}, home.own)
     together = [[one] for one in requests] if has_one_name_per_line(text) else [requests]
     lines = {_import_from(home, some) for some in together if some}
     return add_imports(text, statements | lines, home.own)

@@ -20,7 +20,7 @@ from shardlift.source.imports import drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
 from shardlift.source.scopes import Import, Index, all_arguments, bound_name, index_of
-from shardlift.source.statements import insert_below, is_only_statement
+from shardlift.source.statements import is_only_statement
 from shardlift.source.text import Source
 
 # Has the names of collections.abc, too, that helpers are annotated with.
@@ -59,21 +59,14 @@ def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]
     return {one for one in statements if not _is_there(above, _parse(one))}
 
 
+OPTIONAL = "this file imports JAX only where it is there: what it needs has to be imported so, too"
+
+
 def is_optional(text: str) -> bool:
     """Whether a text imports JAX, and only under a condition or in functions."""
     body = index_of(text).root.body
     is_free = any(isinstance(one, Import) and _tops(one) & _NEED_JAX for one in body)
     return not is_free and bool(_guarded(_file(text)))
-
-
-def add_guarded(text: str, statement: str, names: Iterable[str]) -> str:
-    """The text with an import of `names` where it imports JAX: once, or in each function."""
-    file = _file(text)
-    guarded = _guarded(file)
-    at_top = [one for one in guarded if file.index.function_around(one) is None]
-    places = [_first(at_top)] if at_top else list(_in_functions(file, guarded, set(names)))
-    lasts = [_last_of_run(file, place) for place in places]
-    return apply_edits(text, [insert_below(file, last, [statement]) for last in lasts])
 
 
 def drop_unused(before: str, after: str) -> str:
@@ -356,32 +349,3 @@ def _tops(statement: Import) -> set[str]:
 def _is_for_types(file: File, statement: Import) -> bool:
     above = file.index.parents.get(statement)
     return isinstance(above, ast.If) and "TYPE_CHECKING" in ast.unparse(above.test)
-
-
-def _first(statements: list[Import]) -> Import:
-    """The first import of JAX itself, or of what needs it."""
-    return next((one for one in statements if "jax" in _tops(one)), statements[0])
-
-
-def _last_of_run(file: File, statement: Import) -> Import:
-    """The last of the imports that follow a statement without a blank line."""
-    above = file.index.parents[statement]
-    bodies = [body for _, body in ast.iter_fields(above) if isinstance(body, list)]
-    body = next(body for body in bodies if statement in body)
-    last = statement
-    for one in body[body.index(statement) + 1 :]:
-        if not isinstance(one, Import) or one.lineno > (last.end_lineno or 0) + 1:
-            break
-        last = one
-    return last
-
-
-def _in_functions(file: File, found: list[Import], names: set[str]) -> Iterator[Import]:
-    """The first import in each function that uses one of the names."""
-    functions: dict[ast.AST | None, list[Import]] = {}
-    for statement in found:
-        functions.setdefault(file.index.function_around(statement), []).append(statement)
-    for function, statements in functions.items():
-        inner = ast.walk(function) if function is not None else ()
-        if names & {node.id for node in inner if isinstance(node, ast.Name)}:
-            yield _first(statements)

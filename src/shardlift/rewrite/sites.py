@@ -36,6 +36,7 @@ from shardlift.rewrite.forms import (
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import AXES
 from shardlift.rewrite.home import is_test
+from shardlift.rewrite.imports import OPTIONAL, is_optional
 from shardlift.rewrite.left_alone import why_left_alone
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.nested import levels_of, tangled
@@ -331,7 +332,9 @@ def _tests_a_stand_in(file: File) -> bool:
 
 
 def _why_looked_into(file: File) -> str | None:
-    """Why no site of a file can be rewritten: the file swaps pmap, or unwraps what it returns."""
+    """Why no site of a file can be rewritten: it swaps pmap, unwraps it, or may run without JAX."""
+    if is_optional(file.source.text):
+        return OPTIONAL
     attributes = file.index.nodes(ast.Attribute)
     if any(node.attr == "__wrapped__" for node in attributes):
         return "this file uses `__wrapped__`, which is another function after the rewrite"

@@ -86,6 +86,16 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nx = 1\n",
         ),
         (
+            "import jax\nimport jax.tools.colab_tpu\n# TPU\ntry:\n"
+            "    jax.tools.colab_tpu.setup_tpu()\nexcept:\n    pass\nprint(jax)\n",
+            "import jax\nprint(jax)\n",
+        ),
+        (
+            "import jax\nimport jax.tools.colab_tpu\ndef f():\n    try:\n"
+            "        jax.tools.colab_tpu.setup_tpu()\n    except Exception:\n        pass\nf(jax)\n",
+            "import jax\ndef f():\n    pass\nf(jax)\n",
+        ),
+        (
             "import jax\nif colab():\n    from jax.tools import colab_tpu\n"
             "    colab_tpu.setup_tpu('tpu_driver')\n",
             "import jax\nif colab():\n    pass\n",

@@ -33,6 +33,7 @@ from shardlift.source.statements import (
     branch_around,
     delete,
     delete_with_gap,
+    is_alone,
     is_only_statement,
 )
 from shardlift.source.values import External
@@ -51,7 +52,7 @@ _NO_FIX: Fix = (), frozenset()
 def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match]:
     """A match for each use of a name that the target no longer has."""
     for node, row in _uses(file, rows):
-        if guard_of(file, node, row.name, row.successor) is None:
+        if _guard(file, node, row) is None:
             text = sentence(row) + (f"; {why}" if why else "")
             yield Match(node, text, *fix(file, node, row), name=row.name)
 
@@ -61,9 +62,25 @@ def guarded_uses(
 ) -> Iterator[tuple[ast.AST, Removed, ast.AST]]:
     """Each use of a removed name that a guard keeps away from the target, with the guard."""
     for node, row in _uses(file, rows):
-        guard = guard_of(file, node, row.name, row.successor)
+        guard = _guard(file, node, row)
         if guard is not None:
             yield node, row, guard
+
+
+def _guard(file: File, node: ast.AST, row: Removed) -> ast.AST | None:
+    """What guards a use of a removed name; nothing if it is deleted with its guard."""
+    guard = guard_of(file, node, row.name, row.successor)
+    return None if row.is_deleted and _is_idle(file, guard, node) else guard
+
+
+def _is_idle(file: File, guard: ast.AST | None, node: ast.AST) -> bool:
+    """Whether a try does nothing but call a function, and nothing if that fails."""
+    if not isinstance(guard, ast.Try) or guard.orelse or guard.finalbody:
+        return False
+    handled = [statement for handler in guard.handlers for statement in handler.body]
+    return guard.body == [call_statement(file, node)] and all(
+        isinstance(statement, ast.Pass) for statement in handled
+    )
 
 
 def _uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
@@ -138,6 +155,11 @@ def _emptied_branch(
 
 def _delete_call(file: File, statement: ast.stmt, row: Removed) -> tuple[Edit, ...]:
     """Delete a call of a module whose import beside it is deleted, too."""
+    around = file.index.parents[statement]
+    if isinstance(around, ast.Try) and is_alone(file, around):  # else it is guarded
+        if is_only_statement(file, around):
+            return (file.replace(around, "pass"),)
+        return (delete_with_gap(file, around),)
     imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
     if guard := _emptied_branch(file, statement, imports):
         return (delete_with_gap(file, guard),)

@@ -92,7 +92,7 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         (
             "import jax\nimport jax.tools.colab_tpu\ndef f():\n    try:\n"
-            "        jax.tools.colab_tpu.setup_tpu()\n    except Exception:\n        pass\nf(jax)\n",
+            "        jax.tools.colab_tpu.setup_tpu()\n    except:\n        pass\nf(jax)\n",
             "import jax\ndef f():\n    pass\nf(jax)\n",
         ),
         (

@@ -67,18 +67,14 @@ class Rendering:
 
     def copy(self) -> Rendering:
         """The same, to go on from."""
-        return Rendering(
-            self.before,
-            self.source,
-            self.document,
-            self.raw,
-            self.first_cell,
-            list(self.changes),
-            list(self.refused),
-            list(self.skipped),
-            set(self.imports),
-            set(self.helpers),
-            list(self._passes),
+        return replace(
+            self,
+            changes=[*self.changes],
+            refused=[*self.refused],
+            skipped=[*self.skipped],
+            imports={*self.imports},
+            helpers={*self.helpers},
+            _passes=[*self._passes],
         )
 
     def make(self, file: File, matches: list[Match]) -> None:

@@ -1,4 +1,4 @@
-"""Files replaced together, and put back after an interruption; links and journals of others."""
+"""Files replaced together, and put back after an interruption; links, and what a kill leaves."""
 
 from __future__ import annotations
 

@@ -122,10 +122,10 @@ def arrays(data: bytes) -> None:
 
 
 def settings(data: bytes) -> None:
-    """A pyproject.toml, a .gitignore, requirements, and comments."""
+    """A pyproject.toml, requirements, and comments."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "pyproject.toml")
-        for name in ("pyproject.toml", ".gitignore", "requirements.txt", "setup.py"):
+        for name in ("pyproject.toml", "requirements.txt", "setup.py"):
             Path(folder, name).write_bytes(data)
         with contextlib.suppress(config.ConfigError):
             config.read_config(path)

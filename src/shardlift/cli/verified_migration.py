@@ -136,7 +136,7 @@ def verify_migration(
 class _Verifier:
     project: ProjectMigration
     contents: transaction.Contents
-    root: str  # of the journal
+    root: str  # of the project
     command: running.RunSource
     settings: running.ComparisonOptions
     only_verified: bool  # whether to back out, too, what the command does not reach

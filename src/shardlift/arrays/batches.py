@@ -122,7 +122,11 @@ def pad_shard_unpad(
         part = max(-(-rows // jax.local_device_count()), min_device_batch or 0)
         batch, named = jax.tree.map(lambda x: _pad(x, part), (batch, named))
         out = wrapped(*(batch.get(i, a) for i, a in enumerate(args)), **(kwargs | named))
-        return out if static_return else jax.tree.map(lambda x: _unpad(x, rows), out)
+        if static_return:
+            return out
+        # Fetched before it is trimmed: trimming on the device would compile once for each size.
+        host = jax.device_get(out)
+        return jax.tree.map(lambda x: x.reshape((-1, *x.shape[2:]))[:rows], host)
 
     return padded
 
@@ -133,9 +137,3 @@ def _pad(x: Any, part: int) -> Any:
     if missing := count * part - rows:
         x = np.concatenate([x, np.zeros((missing, *x.shape[1:]), x.dtype)])
     return x.reshape((count, part, *x.shape[1:]))
-
-
-def _unpad(x: Any, rows: int) -> Any:
-    # Fetched before it is trimmed: trimming on the device would compile once for each size.
-    host = jax.device_get(x)
-    return host.reshape((-1, *host.shape[2:]))[:rows]

@@ -31,7 +31,7 @@ def call_inner(fun: Fun, options: PmapOptions, call: Call, frame: Frame | None) 
     if frame is None:
         return _call_by_vmap(fun, options, call, spread=None)
     axis = (label_of(options.axis_name, frame.depth), call.size)
-    taken = frame.next_axis()
+    taken = frame.axes[frame.depth] if frame.depth < len(frame.axes) else None
     # Compared by text too: two objects that print alike cannot both name an axis of one mesh.
     shadows = any(
         axis[0] == name or str.__eq__(axis[0], name) for name, _ in frame.axes[: frame.depth]

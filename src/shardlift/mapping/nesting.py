@@ -22,10 +22,6 @@ class Frame(NamedTuple):
     axes: InnerAxes  # all axes of the mesh: the outermost pmap's first, then the inner ones
     depth: int  # how many of them are mapped already
 
-    def next_axis(self) -> tuple[str, int] | None:
-        """The mesh axis for a pmap called from this body, if there is one."""
-        return self.axes[self.depth] if self.depth < len(self.axes) else None
-
 
 class NeedsInner(BaseException):
     """An inner pmap has no mesh axis: the outermost pmap must add this axis and trace again.

@@ -77,12 +77,12 @@ def split_lines(text: str) -> list[str]:
 def _replacements(text: str, edits: Iterable[Edit]) -> list[tuple[int, int, str]]:
     """Start, end and new text of each edit, without duplicates; at one place, in their order.
 
-    Where an edit keeps a part of what it replaces, edits of that part are made in its new text.
+    Where an edit keeps a part of the text that it replaces, edits of that part change its new text.
     """
     starts = line_starts(text)
     replaced = dict.fromkeys((*_offsets(starts, edit.span), edit.replacement) for edit in edits)
     outer: list[tuple[int, int, str]] = []
-    for start, end, new in sorted(replaced, key=lambda one: one[:2]):
+    for start, end, new in sorted(replaced, key=lambda replacement: replacement[:2]):
         if outer and outer[-1][0] < start < end <= outer[-1][1]:
             first, last, around = outer[-1]
             kept = rf"(?<![\w.]){re.escape(text[start:end])}(?!\w)"

@@ -130,9 +130,9 @@ class ImportGraph:
         # If two files fit equally well, neither is chosen.
         return ranked[0][2] if ranked[0][:2] != ranked[1][:2] else None
 
-    def is_same_program(self, one: str, other: str) -> bool:
+    def is_same_program(self, first: str, other: str) -> bool:
         """Whether some file imports both, directly or by other files, or one imports the other."""
-        return not self._files_above(one).isdisjoint(self._files_above(other))
+        return not self._files_above(first).isdisjoint(self._files_above(other))
 
     def _files_above(self, path: str) -> frozenset[str]:
         """A file and all that import it, directly or by other files."""

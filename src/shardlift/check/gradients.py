@@ -1,4 +1,4 @@
-"""Gradients inside a mapped body: of which parameter, through which collectives."""
+"""Gradients inside a mapped body: by which parameter, through which collectives."""
 
 from __future__ import annotations
 

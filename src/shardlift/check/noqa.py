@@ -42,14 +42,14 @@ def find_suppressions(text: str, excused: Collection[str] = ()) -> list[Suppress
 
 def by_line(suppressions: Iterable[Suppression]) -> dict[int, Suppression]:
     """The comments by their lines: a line has at most one."""
-    return {getattr(one.node, "lineno", 0): one for one in suppressions}
+    return {getattr(suppression.node, "lineno", 0): suppression for suppression in suppressions}
 
 
 def suppress(comments: Mapping[int, Suppression], node: ast.AST, code: str) -> bool:
     """Whether a comment on the first or last line of a node suppresses a code; marks it as used."""
     lines = {getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)}
     on_lines = [comments[line] for line in lines if line in comments]
-    hits = [one for one in on_lines if not one.codes or code in one.codes]
+    hits = [comment for comment in on_lines if not comment.codes or code in comment.codes]
     for suppression in hits:
         suppression.used.add(code)
     return bool(hits)

@@ -91,7 +91,7 @@ def _is_name(node: ast.AST, name: str) -> bool:
 def block_uses(file: File) -> Iterator[tuple[ast.AST, str, list[ast.Name]]]:
     """What is done with blocks that still have the device axis: a node, a name and the blocks.
 
-    The name is that of a method or an attribute (`sum`), or of a library's function (`jax.nn.relu`)
+    The name belongs to a method or an attribute (`sum`), or a library's function (`jax.nn.relu`)
     that is called with them; empty for anything else.
     """
     for body, names in pmap_bodies(file):

@@ -122,7 +122,7 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 def _delete_import(
     file: File, statement: ast.Import | ast.ImportFrom, alias: ast.alias, row: Removed
 ) -> tuple[Edit, ...]:
-    """Delete an import, and the calls of what it binds, if it is used for nothing else."""
+    """Delete an import, and the calls of its name, if it is used for nothing else."""
     if isinstance(statement, ast.Import) and not alias.asname:  # it binds `jax`
         inside = [n for n in file.index.nodes(ast.Attribute) if file.name(n) == row.name]
         calls = [call_statement(file, node) for node in inside]
@@ -363,7 +363,7 @@ def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, 
 
 
 def _all_move(file: File, name: str, new: str) -> bool:
-    """Whether all that a file uses of a module is in another one now, and called as it is here."""
+    """Whether all that a file uses of a module is in another one now, under the same names."""
     key = _all_move, name, new
     if key not in file.memo:
         rows = _gone(file.project.settings)

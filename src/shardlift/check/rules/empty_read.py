@@ -22,7 +22,7 @@ _ACCUMULATIONS = frozenset({"add", "multiply", "mul", "divide", "power", "min", 
 
 
 def visit(file: File) -> Iterator[Match]:
-    """Reads of what can only be an empty array with elements."""
+    """Empty arrays that are read as if they had elements."""
     for node in (*file.index.nodes(ast.Call), *file.index.nodes(ast.Name)):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             continue

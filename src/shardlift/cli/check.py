@@ -102,10 +102,10 @@ def check(
         known = None if no_baseline else find_baseline(project.config, codes, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
-    found = tuple(_look(project, options, jobs, quiet))
+    checked = tuple(_look(project, options, jobs, quiet))
     if known and write_baseline:
-        _write_baseline(known, found, project.passed, quiet)
-    reports = known.new_only(found) if known else found
+        _write_baseline(known, checked, project.passed, quiet)
+    reports = known.new_only(checked) if known else checked
     folders = tuple(FileReport(path, unreadable=why) for path, why in project.passed.failed)
     report = Report(
         reports + folders,
@@ -115,8 +115,8 @@ def check(
         installed=_installed_jax(),
     )
     if known:
-        hidden = sum(len(file.findings) for file in found) - len(report.findings)
-        report = replace(report, known=hidden, fixed=known.fixed(found))
+        hidden = sum(len(file.findings) for file in checked) - len(report.findings)
+        report = replace(report, known=hidden, fixed=known.fixed(checked))
     style = style or ("full" if sys.stdout.isatty() else "concise")
     status = 2 if report.unreadable else int(report.fails(Level(fail_on)) and not exit_zero)
     if style == "json":

@@ -54,7 +54,7 @@ class Config:
 def find_config(start: Path) -> Config:
     """The configuration of the project that a path belongs to: the nearest pyproject.toml.
 
-    Requirements are those of the nearest folder that says which JAX or flax it needs: a
+    Requirements come from the nearest folder that says which JAX or flax it needs: a
     project may be a folder of a larger repository, or an unpacked archive.
     """
     start = start.resolve()
@@ -159,7 +159,7 @@ def _table(document: dict[str, Any], key: str) -> dict[str, Any]:
 def _requirement_files(folder: Path) -> list[Pin]:
     """Lines of requirements files and of setup.cfg, and the strings about jax in setup.py."""
     listed = [*sorted(folder.glob("requirements*.txt")), *sorted(folder.glob("requirements/*.txt"))]
-    found = [
+    pins = [
         Pin(str(path), number, line.strip())
         for path in (*listed, folder / "setup.cfg")
         for number, line in enumerate(_text(path).splitlines(), start=1)
@@ -168,8 +168,8 @@ def _requirement_files(folder: Path) -> list[Pin]:
     setup = folder / "setup.py"
     text = _DESCRIPTION.sub(lambda match: "\n" * match[0].count("\n"), _text(setup))
     for number, line in enumerate(text.splitlines(), start=1):
-        found += [Pin(str(setup), number, wanted) for wanted in _QUOTED.findall(line)]
-    return found
+        pins += [Pin(str(setup), number, wanted) for wanted in _QUOTED.findall(line)]
+    return pins
 
 
 def _text(path: Path) -> str:

@@ -93,7 +93,7 @@ def _walk(root: str, passed: Passed, excluded: Sequence[Excluded]) -> Iterator[s
             is_usable = inside or os.path.isfile(entry.path)
             name = os.path.normpath(entry.path)
             is_left_out = entry.name in _NEVER or name in ignored
-            if is_left_out or not is_usable or any(one.covers(name) for one in excluded):
+            if is_left_out or not is_usable or any(patterns.covers(name) for patterns in excluded):
                 passed.skipped.append(name)
             else:
                 wanted.append((entry.path, inside))

@@ -35,11 +35,11 @@ def index(folder: str, names: Sequence[str]) -> dict[str, str] | None:
     entries = _list(folder, "--stage", "--", *names)
     if entries is None:
         return None
-    found = {}
+    texts = {}
     for entry in entries:
         (_, digest, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
-        found[path] = digest
-    return found
+        texts[path] = digest
+    return texts
 
 
 def ignored(folder: str) -> frozenset[str]:
@@ -65,7 +65,7 @@ def _list(folder: str, *asked: str) -> list[str] | None:
 
 
 def dirty_files(paths: Sequence[str]) -> list[str]:
-    """Those of the files in a repository whose text git does not have: changed, or never added."""
+    """The files in a repository whose text git does not have: changed, or never added."""
     dirty = []
     for folder, files in _by_folder(paths).items():
         known = index(folder, list(files)) or {}
@@ -80,12 +80,12 @@ def dirty_files(paths: Sequence[str]) -> list[str]:
 
 def _by_folder(paths: Sequence[str]) -> dict[str, dict[str, str]]:
     """The paths by their real folders and names there; not those outside of all repositories."""
-    found: dict[str, dict[str, str]] = {}
+    folders: dict[str, dict[str, str]] = {}
     for path in filter(os.path.exists, paths):
         folder, name = os.path.split(os.path.realpath(path))
-        if folder in found or is_repository(folder):
-            found.setdefault(folder, {})[name] = path
-    return found
+        if folder in folders or is_repository(folder):
+            folders.setdefault(folder, {})[name] = path
+    return folders
 
 
 def _blob(content: bytes, like: str) -> str:

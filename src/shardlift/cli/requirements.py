@@ -105,7 +105,7 @@ def _why_left(path: str, text: str, migration: Migration) -> str:
 
 
 def _edit(texts: list[str], line: RaisedLine) -> RaisedLine:
-    """Change the first line from that of the requirement on that has its text."""
+    """Change the first line, from the requirement's own on, that has its text."""
     pin, new = line
     quoted = re.compile(rf"""(?<=['"]){re.escape(pin.text)}(?=['"](?!\s*:))""")  # no key
     for number in range(pin.line - 1, len(texts)):

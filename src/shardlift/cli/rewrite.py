@@ -179,7 +179,7 @@ def _left_broken(opened: ProjectFiles, migration: Migration) -> tuple[Finding, .
     """What is broken and is neither repaired nor listed as refused."""
     config = opened.config
     options = RuleSelection(config.select or ("SL",), config.ignore, config.per_file_ignores)
-    listed = {(file.path, one.span.line) for file in migration.files for one in file.refused}
+    listed = {(file.path, change.span.line) for file in migration.files for change in file.refused}
     return tuple(
         finding
         for report in check_pool.run(opened.files, options, opened.settings)

@@ -54,7 +54,7 @@ def rule_command(code: str | None) -> None:
 
 
 def _show(text: str) -> None:
-    """Markdown: laid out on a terminal, as it is elsewhere."""
+    """Markdown: laid out on a terminal, unchanged elsewhere."""
     console = make_console(piped=80)
     if console.is_terminal:
         from rich.markdown import Markdown  # it loads a parser

@@ -141,7 +141,7 @@ def run(
 
 
 def _written_for(given: str | None, program: str) -> Version:
-    """The JAX that a program was written for, as it is given, or as its project says."""
+    """The JAX that a program was written for: the option, or what its project says."""
     if given is not None:
         try:
             return version(given)

@@ -160,13 +160,13 @@ class _Verifier:
             self.project.use_facts([read_whole(self.before.path)])
         full = self.project.render()
         places = [candidate for file in full.files for candidate in _candidates(file)]
-        self.refused = [_candidate(one) for file in full.files for one in file.refused]
+        self.refused = [_candidate(change) for file in full.files for change in file.refused]
         if not places:
             return VerifiedMigration(full, (), 0)
-        found, decisions = self._left(places)
+        search_result, decisions = self._left(places)
         migration = self.project.render(decisions)  # the texts of the run that held, with reasons
         outcome = self.holding[1] if self.holding else None
-        results = tuple(self._results(places, found, outcome))
+        results = tuple(self._results(places, search_result, outcome))
         notes = (*self.notes, *self._output_notes(), *self._hint(migration))
         return VerifiedMigration(migration, results, self.runs, outcome, notes)
 
@@ -222,7 +222,7 @@ class _Verifier:
 
         candidates = [place for place in places if place not in unreached]
         self.most = runs_needed(candidates)
-        found = search(
+        search_result = search(
             candidates,
             lambda kept: self._trial(decided(kept, {}), kept),
             self.most,
@@ -231,8 +231,8 @@ class _Verifier:
                 f"at most {count(runs, 'more run')}"
             ),
         )
-        found.out.update(unreached)
-        return found, decided(found.kept, found.out)
+        search_result.out.update(unreached)
+        return search_result, decided(search_result.kept, search_result.out)
 
     # ---- a run
 
@@ -277,7 +277,7 @@ class _Verifier:
         return trial
 
     def _differences(self, other: running.Run) -> list[Difference]:
-        unstable = {one.place for one in self.unstable_output}
+        unstable = {output.place for output in self.unstable_output}
         tolerance = self.settings.tolerance
         return compare_output(self.before.output, other.output, tolerance, unstable)
 
@@ -339,19 +339,19 @@ class _Verifier:
     def _results(
         self,
         places: list[ChangeCandidate],
-        found: Search[ChangeCandidate],
+        search_result: Search[ChangeCandidate],
         outcome: ProgramVerdict | None,
     ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
         unstable = [
-            site for one, site in identify(outcome.sites if outcome else ())
-            if one in self.unstable_sites
+            site for name, site in identify(outcome.sites if outcome else ())
+            if name in self.unstable_sites
         ]  # fmt: skip
         values = sum(place.by_value for place in (*places, *self.refused))
         for place in sorted(places):
             site = there.get(place)
-            if place in found.out:
-                yield PlaceResult(place.id, "backed out", found.out[place])
+            if place in search_result.out:
+                yield PlaceResult(place.id, "backed out", search_result.out[place])
             elif not place.is_site:
                 continue
             elif place not in there:

@@ -166,8 +166,8 @@ def machine(
     files = (*migration.helper_modules, *migration.files)
     more: dict[str, Any] = {"verify": _verify(verified)} if verified is not None else {}
     more["does_not_run"] = [
-        {"name": one.row.name, "paths": one.paths, "answer": one.row.answer}
-        for one in migration.missing
+        {"name": missing.row.name, "paths": missing.paths, "answer": missing.row.answer}
+        for missing in migration.missing
     ]
     return document(
         request.tool.split()[1],

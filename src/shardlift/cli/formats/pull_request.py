@@ -50,7 +50,7 @@ class PullRequest:
     command: str = ""  # what --verify ran
     goal: Goal = Goal.SHARD_MAP
     target: Version = NEWEST
-    left_broken: tuple[Finding, ...] = ()  # what `check` calls broken, for somebody to rewrite
+    left_broken: tuple[Finding, ...] = ()  # what `check` calls broken: to be rewritten by hand
 
     @property
     def tool(self) -> str:

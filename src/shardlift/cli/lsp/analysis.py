@@ -77,8 +77,8 @@ class Analysis:
         if config.root == Path():
             return []
         if config.root not in self._listed:
-            found = find_files((str(config.root),), excluded=config.excluded())
-            self._listed[config.root] = list(map(os.path.abspath, found))
+            paths = find_files((str(config.root),), excluded=config.excluded())
+            self._listed[config.root] = list(map(os.path.abspath, paths))
         return self._listed[config.root]
 
     def rewrite(self, document: Document, within: Span | None = None) -> Rewrite:

@@ -103,9 +103,9 @@ class EditorSession:
         report = await _in_thread(self._report, document)
         positions = self._positions(document)
         within = positions.span(params.range)
-        found = _on_lines(report, within)
-        actions = [messages.quick_fix(uri, f, positions) for f in found if f.edits]
-        if any(all_rules()[finding.code].rewritten_as for finding in found):
+        findings = _on_lines(report, within)
+        actions = [messages.quick_fix(uri, f, positions) for f in findings if f.edits]
+        if any(all_rules()[finding.code].rewritten_as for finding in findings):
             for title, lines in {
                 "Rewrite this with shard_map": (within.line, within.end_line),
                 "Rewrite all in this file with shard_map": None,
@@ -154,7 +154,7 @@ class EditorSession:
         return version
 
     def _report(self, document: Document) -> FileReport:
-        """The findings of a document, which are those of before if nothing has changed since."""
+        """The findings of a document: the earlier ones if nothing has changed since."""
         last = self._reports.get(document.path)
         if last is None or last[:2] != (document, self._changes):
             last = document, self._changes, self.analysis.check(document)
@@ -223,6 +223,6 @@ def _path(uri: str) -> str:
     return os.path.abspath(path) if path else "untitled.py"
 
 
-def _meet(one: Span, other: Span) -> bool:
-    starts = (one.line, one.column) <= (other.end_line, other.end_column)
-    return starts and (other.line, other.column) <= (one.end_line, one.end_column)
+def _meet(first: Span, other: Span) -> bool:
+    starts = (first.line, first.column) <= (other.end_line, other.end_column)
+    return starts and (other.line, other.column) <= (first.end_line, first.end_column)

@@ -28,7 +28,7 @@ def notebook_id(path: str) -> ChangeId:
 
 @dataclass(frozen=True)
 class Change:
-    """One place that is rewritten; or left as it is, if there is a reason."""
+    """One place that is rewritten, or left alone for a reason."""
 
     id: ChangeId
     kind: Kind

@@ -202,7 +202,7 @@ def _comments(file: File, node: ast.expr, options: Options) -> tuple[str, str]:
 
 
 def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict[Mention, _Site]:
-    """The sites with the name of their axis: those without one take that of the others."""
+    """The sites with the name of their axis. A site without one takes the name of the others."""
     names = {mention: site.options.text("axis_name") for mention, site in sites.items()}
     literal = [name for name in names.values() if name and name[0] in "\"'"]
     usual = max(literal, key=literal.count, default=style.string(USUAL_AXIS))
@@ -301,7 +301,7 @@ def _groups(file: File, sites: Mapping[Mention, _Site]) -> list[tuple[_MeshKey, 
 
 
 def trains(options: Options, node: ast.AST) -> bool:
-    """Whether a site is that of a training step, by what it donates or by its name."""
+    """Whether a site maps a training step, by what it donates or by its name."""
     mapped = options.operand or options.file.index.parents[node]
     name = getattr(mapped, "name", None) or options.file.text(mapped)
     return "donate_argnums" in options.keywords or "train" in name

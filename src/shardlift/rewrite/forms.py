@@ -130,7 +130,7 @@ def _laid_out(file: File, call: ast.Call, form: CallForm, style: Style, function
 
 def decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) -> str:
     """The decorators that replace a stack of decorators, without the first @."""
-    partials = [file.text(one.func) for one in stack if isinstance(one, ast.Call)]
+    partials = [file.text(decorator.func) for decorator in stack if isinstance(decorator, ast.Call)]
     partial = partials[0] if partials else partial_name(file)[0]
     names = (f"axis_name={form.axis}",) if form.axis else ()
     lines = [

@@ -37,7 +37,7 @@ def helper_modules(
     for result in results:
         if result.home.path is not None and result.helpers:
             users.setdefault(result.home.path, []).append(result)
-    found: list[FileResult] = []
+    modules: list[FileResult] = []
     for path, files in users.items():
         before = read_source(path, read(path)).text if exists(path) else ""
         requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
@@ -48,8 +48,8 @@ def helper_modules(
         text = helper_module(before, requests, style, header)
         if not before:
             text = imports_like(texts[0], text)
-        found.append(FileResult(path, before, text))
-    return tuple(found)
+        modules.append(FileResult(path, before, text))
+    return tuple(modules)
 
 
 def formatter_width(path: str, read: Callable[[str], bytes], exists: Exists) -> int | None:

@@ -18,7 +18,7 @@ def styled(source: str, style: Style) -> str:
     """An annotated definition, indented by four spaces, in another style."""
     text = source if style.typed else _without_annotations(source)
     for pattern in (_LISTED, _CALL):
-        text = pattern.sub(lambda found: _on_one_line(found, style), text)
+        text = pattern.sub(lambda match: _on_one_line(match, style), text)
     if style.quote == "'":
         text = _with_single_quotes(text)
     return text if style.indent == "    " else _indent(text, style.indent)
@@ -64,9 +64,9 @@ def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:
         yield Edit(Span(line, start, line, node.returns.end_col_offset or start), "")
 
 
-def _on_one_line(found: re.Match[str], style: Style) -> str:
+def _on_one_line(match: re.Match[str], style: Style) -> str:
     """What stands between brackets, on one line with them, else on one of its own, if it fits."""
-    margin, head, inner, tail = found.groups()
+    margin, head, inner, tail = match.groups()
     listed = " ".join(line.strip() for line in inner.splitlines()).removesuffix(",")
     flat = f"{head}{listed}{tail}"
     left = len(margin) // 4 * len(style.indent)
@@ -74,7 +74,7 @@ def _on_one_line(found: re.Match[str], style: Style) -> str:
         return f"{margin}{flat}"
     if left + max(4, len(style.indent)) + len(listed) <= style.width:
         return f"{margin}{head}\n{margin}    {listed}\n{margin}{tail}"
-    return found[0]
+    return match[0]
 
 
 def _with_single_quotes(source: str) -> str:

@@ -25,7 +25,7 @@ from shardlift.source.scopes import Index, index_of
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
-# The helper of which there are two texts, and what is needed of it for the longer one.
+# The helper that has two texts, and the needs that only the longer one serves.
 _MAPPING = "spmd_map"
 AXES = "axes"
 # Helpers that are in a module of their own, even if one file needs them.
@@ -118,7 +118,7 @@ def extended(
     chosen = required({*requests, *there}, spelling)
     before = text
     for node, helper in there.values():
-        new = next(one for one in chosen if one.name == helper.name)
+        new = next(candidate for candidate in chosen if candidate.name == helper.name)
         if new.source != helper.source:
             text = text.replace(_segment(before, node), styled(new.source, style))
     defined = index_of(text).module.names
@@ -129,7 +129,7 @@ def extended(
 
 def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[ast.stmt, Helper]]:
     """The helpers that a text has, by the request that gives each."""
-    found: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
+    helpers: dict[HelperRequest, tuple[ast.stmt, Helper]] = {}
     tree = index_of(text).root
     axes = sorted(set(_AXIS_OF_MESH.findall(text)))
     for node in tree.body:
@@ -139,14 +139,14 @@ def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[
             spelled = _spell(helper, spelling)
             for one in (spelled, *(_with_axis(spelled, axis) for axis in axes)):
                 if _meaning_of(one.source) == meaning:
-                    found[request] = (node, one)
-    return found
+                    helpers[request] = (node, one)
+    return helpers
 
 
 def is_written(node: ast.stmt, text: str) -> bool:
     """Whether a definition of a text is one that a migration wrote."""
     written = _there(text, _spelling_for(text)).values()
-    return any(node.lineno == one.lineno for one, _ in written)
+    return any(node.lineno == statement.lineno for statement, _ in written)
 
 
 def _candidates(name: str, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
@@ -249,11 +249,11 @@ def import_block(statements: Iterable[str]) -> str:
 
 def _merge(statements: Iterable[str]) -> set[str]:
     """One statement for all names that come from one module."""
-    found: dict[str, set[str]] = {}
+    merged: dict[str, set[str]] = {}
     for statement in statements:
         head, is_from, names = statement.partition(" import ")
-        found.setdefault(head, set()).update({names} if is_from else ())
-    return {f"{head} import {', '.join(sorted(n))}" if n else head for head, n in found.items()}
+        merged.setdefault(head, set()).update({names} if is_from else ())
+    return {f"{head} import {', '.join(sorted(n))}" if n else head for head, n in merged.items()}
 
 
 def import_key(statement: str) -> tuple[int, int, str]:
@@ -272,15 +272,15 @@ def _catalogue() -> Mapping[str, Helper]:
 @cache
 def _imports() -> Mapping[str, str]:
     """The import statement of every name that the helpers use."""
-    found: dict[str, str] = {}
+    imports: dict[str, str] = {}
     for text in _texts(_FOLDER):
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
-                    found[_bound(alias)] = ast.unparse(ast.ImportFrom(node.module, [alias], 0))
+                    imports[_bound(alias)] = ast.unparse(ast.ImportFrom(node.module, [alias], 0))
             elif isinstance(node, ast.Import):
-                found[_bound(node.names[0])] = ast.unparse(node)
-    return found
+                imports[_bound(node.names[0])] = ast.unparse(node)
+    return imports
 
 
 def _texts(folder: Traversable) -> list[str]:

@@ -1,4 +1,4 @@
-"""The order of imports: one text's imports laid out as those of another, or of itself before.
+"""The order of imports: a text's imports in the order of another text, or of itself before.
 
 Text in, text out, as isort does it.
 """
@@ -18,7 +18,7 @@ _SEVERAL = re.compile(r"^from (\S+) import (\w+(?:, \w+)+)$", re.M)
 
 
 def in_order(before: str, after: str) -> str:
-    """The new text with its imports in order, if those of the old one were: as isort does it."""
+    """The new text with its imports sorted as isort does it, if the old text had them sorted."""
     runs = _runs(index_of(before).root)
     orders = (imports_first, by_module)
     order = next((o for o in orders if all(run == sorted(run, key=o) for run in runs)), None)

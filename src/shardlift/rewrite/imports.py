@@ -42,7 +42,7 @@ def add_imports(
     """The text with import statements put where a person would.
 
     `own` has the names of the project's own packages and modules. The imports stand before the
-    first use of what they bind, and of the names `needed_by`: helpers that use the imports.
+    first use of a name that they bind, and of the names `needed_by`: helpers that use the imports.
     """
     top = TopLevel(text)
     for statement in sorted(statements, key=_sort_key):
@@ -115,7 +115,7 @@ class TopLevel:
         }
 
     def insert(self, statement: Import, line: int, lines: Sequence[str]) -> None:
-        """Put lines in front of a line (counted from 1), of which one is a statement."""
+        """Put lines, one of them a statement, in front of a line (counted from 1)."""
         at = line - 1
         if at and self.lines[at - 1 : at] and not self.lines[at - 1].endswith(("\n", "\r")):
             self.lines[at - 1] += self.newline

@@ -44,7 +44,7 @@ class Layout:
     """The packages of a project. Files are read when they are needed."""
 
     def __init__(self, project: Project, exists: Exists = os.path.exists) -> None:
-        """`exists` is asked for the files and folders around those of the project, too."""
+        """`exists` is also asked for files and folders around the project."""
         self._project, self._exists = project, cache(exists)
         self._names_of = cache(self._top_names)
         self.packages_imported = cache(self._packages_imported)

@@ -26,7 +26,7 @@ _BRANCHES = (ast.If, ast.IfExp)
 
 
 def why_left_alone(file: File, mention: Mention) -> str | None:
-    """Why a site stays as it is, whatever it maps; None if it does not."""
+    """Why a site is not rewritten, whatever it maps; None if it may be."""
     if (project := _copied_project(file)) is not None:
         return f"it is in a copy of {project}: change it there, and copy it again"
     if _explains_pmap(file, mention):

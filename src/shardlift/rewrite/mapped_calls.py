@@ -19,7 +19,7 @@ _HANDED_ON = "it is handed on to code that may call it in any way: look at its c
 
 
 def find_calls(file: File, mention: Mention) -> list[tuple[File, ast.Call]]:
-    """The calls of what a site maps, in all files; `UnsupportedError` if it is used otherwise."""
+    """The calls of a site's mapped function, in all files; `UnsupportedError` for other uses."""
     if mention.use is Use.DECORATOR:
         function = file.index.parents[mention.node]
         assert isinstance(function, ast.FunctionDef)
@@ -101,7 +101,7 @@ def _of_unpacked(
 def _of_returned(
     file: File, statement: ast.Return, at: int | None, depth: int
 ) -> Iterator[tuple[File, ast.Call]]:
-    """The calls of what the calls of a function return."""
+    """The calls of the functions that calls of a function return."""
     function = file.index.function_around(statement)
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         raise UnsupportedError(_HANDED_ON)
@@ -118,7 +118,7 @@ def _of_returned(
 def _of_name(
     file: File, statement: ast.stmt, target: ast.expr, depth: int
 ) -> Iterator[tuple[File, ast.Call]]:
-    """The calls of what a statement binds to a name or an attribute."""
+    """The calls of a function that a statement binds to a name or an attribute."""
     if isinstance(target, ast.Name) and isinstance(file.index.parents[statement], ast.ClassDef):
         target = ast.Attribute(target, target.id)
     if isinstance(target, ast.Attribute):

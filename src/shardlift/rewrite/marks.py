@@ -26,7 +26,7 @@ def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     if match.file is not None:
         file = match.file
     rewriters = {_rewriter_at(file, rule, node) for node in match.sites or (match.node,)}
-    return next(one for one in reversed(Rewriter) if one in rewriters)
+    return next(rewriter for rewriter in reversed(Rewriter) if rewriter in rewriters)
 
 
 def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
@@ -36,11 +36,11 @@ def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
         return Rewriter.MIGRATE if elsewhere else Rewriter.HAND
     if not all(change.edits for change in changes):
         return Rewriter.HAND
-    return Rewriter.FIX if all(is_repair(file, one) for one in changes) else Rewriter.MIGRATE
+    return Rewriter.FIX if all(is_repair(file, edit) for edit in changes) else Rewriter.MIGRATE
 
 
 def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
-    """What the steps say of a node: of just this one, or else of what it is part of, or has."""
+    """What the steps say of a node, or else of the nodes around it or inside it."""
     near = {k for line in _lines(node) for k in _by_line(file).get(line, ())}
     changes = [_changes(file)[k] for k in sorted(near)]
     changes = [change for change in changes if change.kind in rule.rewritten_as]
@@ -84,7 +84,7 @@ def _is_mapped_elsewhere(file: File, node: ast.AST) -> bool:
     for site in file.sites:
         if site.node is node:
             files = {file, *_files(file, site.transform, node)}
-            mapping = [c for one in files for c in _changes(one) if c.kind in _MAPS]
+            mapping = [c for other in files for c in _changes(other) if c.kind in _MAPS]
             own = site.transform.origin in OWN and not file.many_processes
             return own and all(change.edits for change in mapping)
     return False

@@ -67,8 +67,8 @@ def is_shadowed(file: File, node: ast.AST, name: str) -> bool:
     """Whether a name that a module imports means something else where a node stands."""
     if name in catalogue():
         return not is_free(file, node, name)
-    bound = [one for scope in _scopes(file, node) for one in scope.names.get(name, [])]
-    return any(not isinstance(one, ast.alias) for one in bound)
+    bound = [binding for scope in _scopes(file, node) for binding in scope.names.get(name, [])]
+    return any(not isinstance(binding, ast.alias) for binding in bound)
 
 
 def is_free(file: File, node: ast.AST, name: str, path: str = "") -> bool:
@@ -96,7 +96,7 @@ def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
 
 
 def _scopes(file: File, node: ast.AST) -> Iterator[Scope]:
-    """The scopes whose names a node sees: those of a class only where it stands in its body."""
+    """The scopes whose names a node sees. Names of a class are seen only in its body."""
     inside, child = False, node
     for around in file.index.ancestors(node):
         scope = file.index.opens.get(around)

@@ -54,7 +54,7 @@ def tangled(file: File) -> dict[ast.AST, str]:
     """
     inner: dict[ast.Call, list[ast.AST]] = {c: [m.node] for c, m in file.mapped_calls}
     inner |= _calls_of_elements(file)
-    found: dict[ast.AST, str] = {}
+    reasons: dict[ast.AST, str] = {}
     keywords = {site.node: site.keywords.keys() for site in file.sites}
     for site in file.sites:
         operand = site.operand
@@ -63,7 +63,7 @@ def tangled(file: File) -> dict[ast.AST, str]:
             if mapped is not None:
                 given = site.keywords.keys() | keywords.get(mapped.node, frozenset())
                 reason = TWICE_BY_HAND if given & _NOT_NESTED else MAPPED_TWICE
-                found[site.node] = found[mapped.node] = reason
+                reasons[site.node] = reasons[mapped.node] = reason
                 continue
         function = site.function
         if site.role is not Role.MAP or function is None or function.file is not file:
@@ -71,15 +71,15 @@ def tangled(file: File) -> dict[ast.AST, str]:
         for call in _calls_from(file, function.node):
             for node in inner.get(call, ()):
                 if node is not site.node:
-                    found[site.node] = found[node] = CALLED_INSIDE
-    return found
+                    reasons[site.node] = reasons[node] = CALLED_INSIDE
+    return reasons
 
 
 def _calls_from(file: File, function: ast.AST) -> Iterator[ast.Call]:
     """The calls in a function, and in the functions of the file that it calls."""
     reached = [function]
-    for one in reached:
-        for call in file.index.calls_in[one]:
+    for caller in reached:
+        for call in file.index.calls_in[caller]:
             yield call
             value = file.only(call.func)
             if isinstance(value, Known) and value.file is file and value.node not in reached:

@@ -57,7 +57,7 @@ class Rendering:
 
     @classmethod
     def of(cls, source: Source, document: str | None = None) -> Rendering:
-        """The file as it is; the document is that of a notebook."""
+        """The file before any pass; `document` is its JSON if it is a notebook."""
         return cls(source, source, document, document)
 
     @property
@@ -78,7 +78,7 @@ class Rendering:
         )
 
     def make(self, file: File, matches: list[Match]) -> None:
-        """Apply the edits of one pass; `file` is the text as it is now."""
+        """Apply the edits of one pass; `file` has the text so far."""
         self.changes += [self.change(file, match) for match in matches]
         self.imports |= {line for match in matches for line in match.imports}
         self.helpers |= {request for match in matches for request in match.helpers}
@@ -107,7 +107,7 @@ class Rendering:
         maps = match.kind in (Kind.SITE, Kind.VALUE)
         nodes: tuple[ast.AST, ...] = (match.node, *match.sites) if maps else ()
         spans = [self._moved(file.span(node)) for node in nodes]
-        lines = tuple((one.line, one.end_line) for one in spans)
+        lines = tuple((part.line, part.end_line) for part in spans)
         return Change(
             identity, match.kind, span, file.brief(match.node), lines, *_about(file, match)
         )
@@ -223,7 +223,7 @@ def _without_overlaps(file: File, matches: list[Match]) -> list[Match]:
 
     for match in sorted(matches, key=order):
         spans = [edit.span for edit in match.edits]
-        if not any(one.overlaps(other) for one in spans for other in taken):
+        if not any(part.overlaps(other) for part in spans for other in taken):
             chosen.append(match)
             taken += spans
     return chosen

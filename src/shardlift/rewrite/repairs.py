@@ -1,4 +1,4 @@
-"""Which changes `fix` makes: all but those of a pmap that jax.pmap of the target maps rightly."""
+"""Which changes `fix` makes: all except for a pmap that jax.pmap of the target maps rightly."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Migration:
 
     @property
     def missing(self) -> tuple[NeededName, ...]:
-        """The removed names because of which a module cannot be imported, most files first."""
+        """The removed names that keep modules from being imported, most files first."""
         paths: dict[str, set[str]] = {}
         for file in self.files:
             for change in file.refused:
@@ -97,7 +97,7 @@ class Migration:
                     paths.setdefault(change.name, set()).add(file.path)
         rows = {row.name: row for row in ALL}
         names = (NeededName(rows[name], tuple(sorted(files))) for name, files in paths.items())
-        return tuple(sorted(names, key=lambda one: (-len(one.paths), one.row.name)))
+        return tuple(sorted(names, key=lambda removed: (-len(removed.paths), removed.row.name)))
 
     @property
     def oldest_that_runs(self) -> Version | None:

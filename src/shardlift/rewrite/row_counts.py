@@ -27,7 +27,7 @@ _MAKERS = frozenset(
         "pad_shard_unpad",
     }
 )
-# A number of this name is one that the program was given, unless it is seen to be that of JAX.
+# A number of this name is one that the program was given, unless JAX is seen to count it.
 _GIVEN = re.compile(r"(?i)(device|gpu|tpu|core|shard|worker|chain|replica)s?$")
 _Binding = tuple[list[str], ast.AST]
 
@@ -67,8 +67,8 @@ def _has_part_of_devices(file: File) -> bool:
         nodes = file.index.nodes(ast.Subscript)
         parts = [node.value for node in nodes if isinstance(node.slice, ast.Slice)]
         file.memo[_has_part_of_devices] = any("devices" in ast.unparse(part) for part in parts)
-    found: bool = file.memo[_has_part_of_devices]
-    return found
+    has_part: bool = file.memo[_has_part_of_devices]
+    return has_part
 
 
 def _names_made(
@@ -108,7 +108,7 @@ def _is_choice(node: ast.AST) -> bool:
 
 
 def _is_other(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
-    """Whether a number that may be that of the devices, or another, is in an expression."""
+    """Whether an expression has a number that may or may not be the number of devices."""
     nodes = list(ast.walk(expression))
     if any(_identifier(node) in names for node in nodes):
         return True

@@ -79,8 +79,8 @@ def global_mentions(file: File, name: str) -> Iterator[tuple[File, ast.Name | as
             yield from ((other, node) for node in other.index.names.get(name, ()))
         for node in attributes(other, name):
             module = other.name(node.value)
-            found = module and other.project.module(tuple(module.split(".")), other.path)
-            if found and found.path == file.path:
+            there = module and other.project.module(tuple(module.split(".")), other.path)
+            if there and there.path == file.path:
                 yield other, node
 
 
@@ -91,8 +91,8 @@ def attributes(file: File, name: str) -> list[ast.Attribute]:
         for node in file.index.nodes(ast.Attribute):
             by_name.setdefault(node.attr, []).append(node)
         file.memo[attributes] = by_name
-    found: list[ast.Attribute] = file.memo[attributes].get(name, [])
-    return found
+    listed: list[ast.Attribute] = file.memo[attributes].get(name, [])
+    return listed
 
 
 def may_touch_devices(file: File, line: int) -> bool:

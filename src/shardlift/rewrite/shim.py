@@ -47,12 +47,12 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
 def _imports(file: File, name: ast.expr) -> list[tuple[ast.ImportFrom, ast.alias]]:
     """The imports from jax that a name comes from; none if it comes from anywhere else too."""
     bound = reaching_bindings(file.index, name) if isinstance(name, ast.Name) else []
-    found: list[tuple[ast.ImportFrom, ast.alias]] = []
+    imports: list[tuple[ast.ImportFrom, ast.alias]] = []
     for alias in bound:
         statement = file.index.parents.get(alias)
         if not isinstance(alias, ast.alias) or not isinstance(statement, ast.ImportFrom):
             return []
         if statement.level or f"{statement.module}.{alias.name}" not in OWN:
             return []
-        found.append((statement, alias))
-    return found
+        imports.append((statement, alias))
+    return imports

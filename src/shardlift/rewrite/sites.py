@@ -82,8 +82,8 @@ def _read(file: File) -> tuple[list[Match], dict[Mention, Options]]:
     """Nested pmaps and what is refused; and the sites of one pmap each."""
     if _read not in file.memo:
         file.memo[_read] = _read_mentions(file)
-    found: tuple[list[Match], dict[Mention, Options]] = file.memo[_read]
-    return found
+    read: tuple[list[Match], dict[Mention, Options]] = file.memo[_read]
+    return read
 
 
 def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
@@ -286,7 +286,7 @@ def kind_of(mention: Mention) -> Kind:
 
 
 def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str | None:
-    """Why a mention of pmap stays as it is."""
+    """Why a mention of pmap is not rewritten."""
     if not mention.is_own:
         return _not_own(mention.path)
     if mention.node in inside:
@@ -404,13 +404,13 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
     function = file.index.parents[node]
     assert isinstance(function, ast.FunctionDef)
     around = function.decorator_list
-    found = [node]
+    stack = [node]
     for one in around[around.index(node) + 1 :]:
         name = one.args[0] if isinstance(one, ast.Call) and one.args else one
         if file.name(name) not in OWN:
             break
-        found.append(one)
-    return found
+        stack.append(one)
+    return stack
 
 
 def _from(first: ast.expr, last: ast.expr) -> ast.expr:

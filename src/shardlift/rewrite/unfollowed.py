@@ -16,9 +16,9 @@ from shardlift.source.model import Kind, Match
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every such call, whatever the goal."""
     del goal
-    for one in file.unfollowed:
-        if one.by is not MappedBy.FUNCTION:
-            yield Match(one.call, _reason(one), kind=Kind.SITE)
+    for unfollowed in file.unfollowed:
+        if unfollowed.by is not MappedBy.FUNCTION:
+            yield Match(unfollowed.call, _reason(unfollowed), kind=Kind.SITE)
 
 
 def _reason(one: Unfollowed) -> str:

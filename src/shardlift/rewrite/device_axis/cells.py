@@ -194,7 +194,7 @@ class Cell:
         if key not in cell.parts:
             if EACH in cell.parts and key != EACH:
                 return cell.part(EACH)
-            if key == EACH and cell.parts:  # elements that had keys are those of a list
+            if key == EACH and cell.parts:  # elements that had keys are elements of a list
                 parts, cell.parts = cell.parts, {}
                 for inner in parts.values():
                     cell.part(EACH).unify(inner)

@@ -181,7 +181,7 @@ class Reach(NamedTuple):
     at: NodePlace
     file: File
     names: frozenset[str] | None = None  # None: all of the module
-    is_deep: bool = False  # those of its functions as well
+    is_deep: bool = False  # the names of its functions as well
 
 
 def expose(program: FollowedProgram) -> None:

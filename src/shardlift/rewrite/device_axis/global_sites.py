@@ -114,7 +114,7 @@ class GlobalSite:
         if self.facts.transformed or self.facts.nested:
             return []  # programs inside of other programs were not analysed
         wanted = ("output", *_spellings(path[:1]))
-        return [one for one in self.facts.proofs if not path or one.path in wanted]
+        return [proof for proof in self.facts.proofs if not path or proof.path in wanted]
 
 
 def _spellings(path: Sequence[Key]) -> list[str]:

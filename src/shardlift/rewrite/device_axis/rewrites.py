@@ -46,7 +46,7 @@ class GlobalTarget:
     """A program whose values are followed once, whatever changes are chosen."""
 
     def __init__(self, files: Iterable[File], facts: Sequence[schema.Capture], goal: Goal) -> None:
-        """`facts` are those of recorded runs."""
+        """`facts` come from recorded runs."""
         self._goal = goal
         self.program = analyse(files, facts)
 
@@ -150,7 +150,7 @@ def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> N
     for _ in range(_ROUNDS):
         new = [File(renderings[file.path].source, file.project) for file in files]
         unused = before - _mentions(new)
-        found = False
+        has_dead_code = False
         for old, file in zip(files, new, strict=True):
             if file.source.text != old.source.text and not file.path.endswith("__init__.py"):
                 functions = [n for n in file.index.root.body if isinstance(n, ast.FunctionDef)]
@@ -160,8 +160,8 @@ def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> N
                     if node.name in unused and not node.decorator_list
                 ]
                 renderings[file.path].make(file, dead)
-                found = found or bool(dead)
-        if not found:
+                has_dead_code = has_dead_code or bool(dead)
+        if not has_dead_code:
             return
 
 

@@ -77,7 +77,7 @@ class Meshes:
         return names[axis], frozenset()
 
     def sharding(self, file: File, axis: str, written: str, split: bool) -> tuple[str, Helpers]:
-        """The sharding of what is split over an axis, or whole: a variable, below the mesh."""
+        """The sharding of arrays split over an axis, or whole: a variable below the mesh."""
         jax = jax_name(file)[0]
         spec, name = (
             (f"{jax}.P({written})", f"over_{axis}") if split else (f"{jax}.P()", "replicated")

@@ -189,7 +189,7 @@ def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
         if made.role is CellRole.OUTPUT and made.site is not None:
             if made.site.out_axes is None:
                 return obstacle(ObstacleKind.UNMAPPED, at=made.at)
-            # A path is that of the output itself, or certainly of an element of a tuple.
+            # A path leads to the output itself, or certainly to an element of a tuple.
             number, length = (*made.path, -1)[0], made.site.length() or 0
             if made.path and not (isinstance(number, int) and number < length):
                 if not made.site.proofs(()):

@@ -117,7 +117,7 @@ def _same(before: str, after: str, tolerance: Tolerance) -> bool:
 
 
 def mask(text: str, counts: Counter[str] | None = None) -> str:
-    """The text with the names of masks in place of what they match, which is counted."""
+    """The text with the names of masks in place of their matches, which are counted."""
     for name, pattern in MASKS:
         text, count = pattern.subn(f"<{name}>", text)
         if counts is not None:

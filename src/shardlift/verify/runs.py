@@ -352,7 +352,7 @@ def record(
     """Run a program and write its capture to ``out``.
 
     The program after is compared with ``before``. When the program before is run once more, the
-    values are kept that differ from those of ``reference``.
+    values are kept that differ from the values of ``reference``.
     """
     if source.program is None:
         return _read(Side(source.text, status=None), source.text)

@@ -51,7 +51,7 @@ ROUNDING = Tolerance(rounding=8)
 
 
 def is_float(dtype: Any) -> bool:
-    """Whether a dtype is a floating-point type, including those of ml_dtypes."""
+    """Whether a dtype is a floating-point type, of numpy or of ml_dtypes."""
     return dtype.kind == "f" or (dtype.kind == "V" and float_info(dtype) is not None)
 
 

@@ -78,7 +78,7 @@ def difference(before: CollectiveResult, after: CollectiveResult, devices: int) 
 
 
 def _where_unequal(pair: ArrayPair) -> ArrayPair:
-    """The numbers that differ: in a loop, those of some iterations."""
+    """The numbers that differ: in a loop, the numbers of some iterations."""
     before, after = (causes.numbers_of(array) for array in pair)
     if before.shape != after.shape:
         return pair

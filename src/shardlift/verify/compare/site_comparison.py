@@ -276,7 +276,7 @@ class SiteComparison:
 
 
 def exchanged(pairs: Pairs, before: Sequence[str], after: Sequence[str]) -> Iterator[list[int]]:
-    """Groups of leaves that have each other's values; the digests are those of the two programs."""
+    """Groups of leaves that have each other's values, from the digests of both programs."""
     moved = [(i, j) for i, j in pairs if not same_digest(before[i], after[j])]
     sources = {i: [k for k, _ in moved if same_digest(before[k], after[j])] for i, j in moved}
     while sources:

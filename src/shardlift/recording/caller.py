@@ -72,7 +72,7 @@ def shown(filename: str) -> str:
 
 
 def names_of(fun: Any) -> Iterator[str]:
-    """The names of a function and of what it wraps, the outermost first."""
+    """The names of a function and of the functions that it wraps, the outermost first."""
     seen: set[int] = set()
     while fun is not None and id(fun) not in seen:
         seen.add(id(fun))
@@ -96,7 +96,7 @@ def _held(fun: Any) -> list[Any]:
     for cell in getattr(fun, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # it is empty
             held.append(cell.cell_contents)
-    return [one for one in held if callable(one)]
+    return [function for function in held if callable(function)]
 
 
 def codes_of(fun: Any, depth: int = 4) -> tuple[Any, ...]:

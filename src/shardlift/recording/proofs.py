@@ -83,7 +83,7 @@ def _needs(
 ) -> list[tuple[int, ...] | None]:
     """For each output, the positions of the arguments that its proof needs."""
     everything = tuple(sorted(positions))
-    best = [bool(one) for one in proven(positions)]
+    best = [bool(is_proven) for is_proven in proven(positions)]
     if len(positions) > MOST_ARGUMENTS:
         return [everything if fine else None for fine in best]
     without = {k: proven(positions - {k}) for k in everything}

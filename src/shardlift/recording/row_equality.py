@@ -61,8 +61,8 @@ def _on_host(leaf: jax.Array) -> Any:
 def _compare_blocks(blocks: list[jax.Array]) -> Comparison | None:
     nbytes = blocks[0].size * blocks[0].dtype.itemsize
     if nbytes > SMALL and not on_host(blocks[0]):
-        found = digest_on_devices([(block, None) for block in blocks])
-        digests = [digest.text for digest in found if digest is not None]
+        of_blocks = digest_on_devices([(block, None) for block in blocks])
+        digests = [digest.text for digest in of_blocks if digest is not None]
         same = len({*digests}) == 1
         return Comparison(same, f"sum:{digests[0]}") if len(digests) == len(blocks) else None
     if nbytes * len(blocks) > LARGEST:

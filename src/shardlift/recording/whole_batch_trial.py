@@ -165,7 +165,7 @@ class _Pair(NamedTuple):
         return float(numbers[np.isfinite(numbers)].max(initial=0.0))
 
     def distance(self, largest: float) -> float:
-        """The difference, relative to the largest number, or to a part of that of the group."""
+        """The difference, relative to the largest number, or to a part of the group's largest."""
         devices, whole = _numbers(self.devices), _numbers(self.whole)
         if devices.shape != whole.shape:
             return MOST_DIFFERENT
@@ -264,7 +264,7 @@ def _run(
 
 
 def _relative_factor(devices: Sequence[ResultUse], whole: Sequence[ResultUse]) -> float:
-    """How many times more than those of the whole batch the results of the devices are used.
+    """How many times as often the devices' results are used as the results of the whole batch.
 
     It is 1/n for a mean, which is a psum and a division.
     """

@@ -45,8 +45,8 @@ class Reader:
         digested = [
             k for k, host in enumerate(hosts) if host is None and not wanted(rows[k][1], None)
         ]
-        found = digest_on_devices([rows[k][1:] for k in digested])
-        for k, digest in zip(digested, found, strict=True):
+        digests = digest_on_devices([rows[k][1:] for k in digested])
+        for k, digest in zip(digested, digests, strict=True):
             if digest is not None:
                 path, leaf, _ = rows[k]
                 form = ArrayForm(path, _dtype_name(leaf.dtype), digest.shape, digest.axis)
@@ -81,10 +81,10 @@ class Reader:
 def read_array(path: str, leaf: Any, axis: int | None = None) -> HostArray:
     """Read an array. ``axis`` is the one that is split over the devices, if the caller knows."""
     if isinstance(leaf, jax.Array):
-        found = None if leaf.is_deleted() else _rows_of(leaf, axis)
-        if found is None:
+        rows = None if leaf.is_deleted() else _rows_of(leaf, axis)
+        if rows is None:
             return HostArray(ArrayForm(path, str(leaf.dtype), leaf.shape, axis), None, "")
-        array, axis, agree = found
+        array, axis, agree = rows
     else:
         array, agree = np.asarray(leaf), True
         if array.dtype.hasobject or array.dtype.kind in "USMm":

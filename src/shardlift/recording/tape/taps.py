@@ -38,7 +38,7 @@ DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS
 Outcome = tuple[list[Any], list[Any]]  # what a jaxpr returns, and the arrays kept
-# Between the rows of one process and those of all (`mapping.processes.transformations`): a compiled
+# Between the rows of one process and of all (`mapping.processes.transformations`): a compiled
 # program cannot contain these.
 CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
 
@@ -216,9 +216,9 @@ class Walk:
         is_telling = any(has(part, telling) for part in _compat.inner_jaxprs(eqn.params))
         if inner is not None and (is_telling or self.uses.any_of(operands)):
             self.calls.append(eqn)
-            found = self.inside(inner, _consts(eqn), operands, around)
+            results = self.inside(inner, _consts(eqn), operands, around)
             self.calls.pop()
-            return found
+            return results
         if is_telling and follow is not None and (kind != "scan" or _compat.scan_parts(eqn)):
             self.uses.give(operands, kind)
             return follow(eqn, operands, around)

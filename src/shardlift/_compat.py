@@ -240,7 +240,7 @@ def inner_jaxprs(params: dict[str, Any]) -> Iterator[Any]:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """Every equation of a jaxpr, each followed by those of the jaxprs that it holds."""
+    """Every equation of a jaxpr, each followed by the equations of the jaxprs that it holds."""
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in inner_jaxprs(eqn.params):

@@ -7,7 +7,7 @@ of other libraries that a module only imported, JAX's tests and tools, and the k
 
 A name without successor is answered by a placeholder, but only where the answer cannot mislead:
 code outside JAX that is being imported and does not ask whether the name is there. ``hasattr``,
-``getattr`` and ``try`` see JAX as it is, as does code that runs later.
+``getattr`` and ``try`` see the installed JAX, as does code that runs later.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _is_guarded(code: types.CodeType, at: int) -> bool:
 
 
 def _catches(code: types.CodeType, target: int) -> bool:
-    """Does the handler at ``target`` catch, unlike that of a ``with`` or a ``finally``?"""
+    """Does the handler at ``target`` catch? The handlers of ``with`` and ``finally`` do not."""
     steps = [step.opname for step in dis.get_instructions(code) if step.offset >= target]
     if not steps or steps[0] != "PUSH_EXC_INFO":
         return False

@@ -47,7 +47,7 @@ def restore(patches: Patches, uses: Uses, written_for: Version | None) -> None:
         patches.set(jax, "make_mesh", _with_auto_axes(jax.make_mesh, "jax.make_mesh", uses))
     if written_for < (0, 10):
         _compare_with_tuples(patches, uses)
-    if written_for < (0, 12) <= _compat.VERSION:  # since, those of abstract meshes are, too
+    if written_for < (0, 12) <= _compat.VERSION:  # since then the axes of abstract meshes are, too
         make = _with_auto_axes(AbstractMesh.__new__, "jax.sharding.AbstractMesh", uses, first=1)
         patches.set(AbstractMesh, "__new__", staticmethod(make))
 

@@ -136,7 +136,7 @@ def local_mesh(mesh: Mesh) -> Mesh:
 
 
 def _whole_shape(array: jax.Array, mesh: Mesh, spec: Any) -> tuple[int, ...]:
-    """The shape of an array on ``mesh`` that is made of shards like those of ``array``."""
+    """The shape of an array on ``mesh`` whose shards are like the shards of ``array``."""
     shard = array.sharding.shard_shape(array.shape)
     return tuple(n * k for n, k in zip(shard, _splits(mesh, spec, len(shard)), strict=True))
 

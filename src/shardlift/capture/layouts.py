@@ -64,7 +64,7 @@ def same_arrays(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def digest_parts(digests: Sequence[str]) -> set[str]:
-    """The digests of arrays, and of what they are copies of."""
+    """The digests of arrays, and of the arrays that they are copies of."""
     return {part for digest in digests for part in digest.split("/")}
 
 

@@ -82,7 +82,7 @@ class _Unpaired:
                 self._take(i, fitting[0])
 
     def take_equal(self, same: _Same) -> None:
-        """Pair leaves that hold the same array, those of the same path first."""
+        """Pair leaves that hold the same array, leaves of the same path first."""
         self.take_only_choice(lambda i, j: self.before[i].path == self.after[j].path and same(i, j))
         self.take_only_choice(lambda i, j: same(i, j) and self.fits(i, j))
 

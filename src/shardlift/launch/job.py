@@ -46,7 +46,7 @@ _NOTICED = 0.2  # how long before the launcher, at most, others may notice that 
 _DUMP = 1.0  # how long processes have to write their stacks, in seconds
 _WRITING = 20.0  # how long a process that is to end has to write its record
 _STOPS = (signal.SIGINT, signal.SIGTERM)
-STUCK_STATUS = 79  # after the last one of sysexits.h, before those of signals
+STUCK_STATUS = 79  # after the last status of sysexits.h, before the statuses of signals
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Program:
 
 
 def _set_folder(folder: str, *, always: bool = False) -> None:
-    """Put the program's folder first in ``sys.path``, where that of this command is.
+    """Put the program's folder first in ``sys.path``, in the place of this command's folder.
 
     With ``python -P`` and ``-I`` neither is there, unless the folder is the program.
     """

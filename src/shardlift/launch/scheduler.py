@@ -1,7 +1,7 @@
 """Which process of a job this is, according to the scheduler that started it.
 
 JAX knows better, once the program has called ``jax.distributed.initialize``. This is for a program
-that ends before it does, or that never does: its record must not replace that of another process.
+that ends before it does, or that never does: its record must not replace another process's.
 """
 
 from __future__ import annotations

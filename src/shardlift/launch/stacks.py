@@ -45,7 +45,7 @@ class ThreadStack(NamedTuple):
 def parse_dump(lines: Iterable[str], package: str = "") -> tuple[ThreadStack, ...]:
     """Read what ``faulthandler`` wrote: newer threads come first, the main one is the last.
 
-    ``package`` is that of the program, which may be an installed one.
+    ``package`` is the program's own, which may be an installed one.
     """
     threads: list[list[StackFrame]] = []
     for line in lines:

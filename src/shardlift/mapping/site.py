@@ -61,7 +61,7 @@ class MappedFunction:
         self.options = options
         self.hot: Callable[..., Any] = _no_program  # tried first by a call without keywords
         self._hot_plans: dict[int, Plan] = {}  # by number of rows
-        self._rows: Callable[[Sequence[Any]], int | None] = len  # counts those of a call
+        self._rows: Callable[[Sequence[Any]], int | None] = len  # counts the rows of a call
         self._plans: dict[Any, Plan] = {}
         self._used: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
         self._inner: dict[Any, InnerAxes] = {}

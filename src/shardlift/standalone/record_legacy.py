@@ -112,10 +112,10 @@ def rows_of(tree: Any, name: str, prefix: Any) -> list[tuple[str, Any, int | Non
     """Path, leaf and axis of each leaf of ``tree``; ``prefix`` is a prefix of it, of axes."""
     is_leaf = lambda x: x is None or isinstance(x, int)  # noqa: E731
     axes, structure = jax.tree_util.tree_flatten(prefix, is_leaf=is_leaf)
-    found: list[int | None] = []
+    row_axes: list[int | None] = []
     for axis, part in zip(axes, structure.flatten_up_to(tree)):  # noqa: B905
-        found += [axis] * len(jax.tree_util.tree_leaves(part))
-    return [(path, leaf, a) for (path, leaf), a in zip(with_paths(tree, name), found)]  # noqa: B905
+        row_axes += [axis] * len(jax.tree_util.tree_leaves(part))
+    return [(path, leaf, a) for (path, leaf), a in zip(with_paths(tree, name), row_axes)]  # noqa: B905
 
 
 # ---- the tape
@@ -137,9 +137,9 @@ class LegacyTape:
                 "number": len(self.sites), "file": file, "line": line, "function": function,
                 "axis_size": 0, "calls": 0, "failed": 0, "names": [], "forms": [], "samples": [],
             }  # fmt: skip
-            found = self.sites.setdefault((file, line, function), new)
-            found["names"] += [name for name in names if name not in found["names"]]
-            return found
+            known = self.sites.setdefault((file, line, function), new)
+            known["names"] += [name for name in names if name not in known["names"]]
+            return known
 
     def put(self, site: dict[str, Any], call: int, part: str, rows: Any) -> dict[str, Any]:
         """Keep the arrays of one side of a call."""

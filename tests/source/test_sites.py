@@ -87,6 +87,12 @@ def test_usage_and_targets() -> None:
     assert at_once.targets == ()
 
 
+def test_a_choice_is_assigned_as_a_whole() -> None:
+    site = _one("import jax\nself.p = (q := jax.pmap(f) if c else g)")
+    assert site.targets == ("q",)
+    assert _one("import jax\nself.p = jax.pmap(f) if c else h if d else g").targets == ("self.p",)
+
+
 def test_decorators() -> None:
     text = (
         "import functools, jax\n@jax.pmap\ndef f(x):\n    return x\n"

@@ -63,6 +63,14 @@ def test_a_requirement_that_lets_older_releases_in_is_raised(text: str, raised: 
     assert not Pin("requirements.txt", 1, pin.with_lower_bound((0, 10))).is_below((0, 10))
 
 
+def test_whether_a_requirement_is_bounded() -> None:
+    assert [Pin("", 1, text).is_bounded for text in ("jax<1", "jax", "-r a")] == [
+        True,
+        False,
+        False,
+    ]
+
+
 def test_an_upper_bound_is_added_where_none_fits() -> None:
     assert Pin("", 1, "jax<0.5").with_lower_bound((0, 7), (0, 10)) == "jax>=0.7,<0.10"
     assert Pin("", 1, "jax<0.9").with_lower_bound((0, 7), (0, 10)) == "jax>=0.7,<0.9"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -113,24 +110,6 @@ def psum_then_clip(params, batch):
     return sgd(params, clipped(grads))
 
 
-@jax.tree_util.register_dataclass
-@dataclass
-class Loss:
-    local: Any
-
-
-@jax.tree_util.register_dataclass
-@dataclass
-class Pair(Loss):
-    mean: Any
-
-
-def inherited_field(params, batch):
-    loss = loss_of(params, batch)
-    pair = Pair(loss, mean(loss))
-    return mean(pair.local * pair.local)
-
-
 def through_the_gradient(params, batch):
     return mean(jax.grad(lambda p: mean(loss_of(p, batch)) ** 2)(params))
 
@@ -167,7 +146,6 @@ WRONG = {
     "hidden by clipping": psum_then_clip,
     "hidden by a small rate": trained(normalised, rate=1e-7),
     "hidden by a rate of nothing": trained(normalised, rate=0.0),
-    "a field that is inherited": inherited_field,
     "a gradient through a mean": through_the_gradient,
     "the number of rows": counts_rows,
 }

@@ -164,12 +164,6 @@ def test_an_output_that_is_not_proven_keeps_its_axis() -> None:
     assert said.endswith(f"{why}: return its lax.pmean, or let it stay one per device")
 
 
-def test_an_output_that_needs_a_row_to_be_equal_keeps_its_axis() -> None:
-    after = written(HEAD + LOOP, proven((0, 2), (0,)))
-    assert not PLACED.search(after)  # the state comes back, and depends on the keys
-    assert findings(HEAD + LOOP, proven((0, 2), (0,)))
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [

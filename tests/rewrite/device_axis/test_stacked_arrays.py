@@ -47,9 +47,8 @@ def found(text: str) -> tuple[CellRole, str] | None:
     return (result.role, ast.unparse(result.tree)) if result is not None else None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+CALLS: dict[CellRole | None, list[str]] = {
+    CellRole.REPLICATE: [
         "jax_utils.replicate(T)",
         "jax_utils.replicate(T, jax.devices())",
         "jax.device_put_replicated(T, jax.local_devices())",
@@ -59,14 +58,7 @@ def found(text: str) -> tuple[CellRole, str] | None:
         "jnp.broadcast_to(T, (n,) + T.shape)",
         "jnp.broadcast_to(T, (n, *T.shape))",
     ],
-)
-def test_copies_on_all_devices(text: str) -> None:
-    assert found(text) == (CellRole.REPLICATE, "T")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    CellRole.SHARD: [
         "common_utils.shard(T)",
         "shard(T)",
         "jax.tree.map(split, T)",
@@ -76,34 +68,14 @@ def test_copies_on_all_devices(text: str) -> None:
         "T.reshape((n, T.shape[0] // n, *T.shape[1:]))",
         "jnp.reshape(T, (n, -1) + tuple(T.shape[1:]))",
     ],
-)
-def test_batches_split_over_the_devices(text: str) -> None:
-    assert found(text) == (CellRole.SHARD, "T")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    CellRole.ROWS: [
         "jax.random.split(T, n)",
         "jax.random.split(T, num=n)",
         "common_utils.shard_prng_key(T)",
         "jax.device_put_sharded(T, jax.local_devices())",
     ],
-)
-def test_other_rows(text: str) -> None:
-    assert found(text) == (CellRole.ROWS, "T")
-
-
-@pytest.mark.parametrize(
-    "text", ["jax_utils.unreplicate(T)", "jax.tree.map(lambda x: x[0], T)", "first(T)"]
-)
-def test_the_first_row_of_every_leaf(text: str) -> None:
-    assert found(text) == (CellRole.FIRST, "T")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    CellRole.FIRST: ["jax_utils.unreplicate(T)", "jax.tree.map(lambda x: x[0], T)", "first(T)"],
+    None: [
         "jax_utils.replicate(T, devices=some)",
         "replicate(T, some)",
         "noisy(T)",
@@ -128,6 +100,11 @@ def test_the_first_row_of_every_leaf(text: str) -> None:
         "jnp.array([T] * n)",
         "np.broadcast_to(T, (n, *T.shape))",
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "text"), [(role, text) for role, texts in CALLS.items() for text in texts]
 )
-def test_what_is_not_understood(text: str) -> None:
-    assert found(text) is None
+def test_what_a_call_does_with_the_device_axis(role: CellRole | None, text: str) -> None:
+    assert found(text) == ((role, "T") if role is not None else None)

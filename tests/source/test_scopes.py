@@ -53,6 +53,7 @@ def test_names_of_the_module(text: str, names: list[str]) -> None:
             "FunctionDef",
             True,
         ),
+        ("x = 1\ndef f(x):\n    def g():\n        global x\n        return x", "Module", True),
         ("print(x)", None, True),
     ],
 )

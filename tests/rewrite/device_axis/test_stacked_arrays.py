@@ -67,6 +67,8 @@ CALLS: dict[CellRole | None, list[str]] = {
         "T.reshape(n, -1, *T.shape[1:])",
         "T.reshape((n, T.shape[0] // n, *T.shape[1:]))",
         "jnp.reshape(T, (n, -1) + tuple(T.shape[1:]))",
+        "T.reshape([n, T.shape[0] // n] + list(T.shape[1:]))",
+        "T.reshape([n, -1, *T.shape[1:]])",
     ],
     CellRole.ROWS: [
         "jax.random.split(T, n)",

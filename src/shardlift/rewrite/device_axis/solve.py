@@ -120,20 +120,17 @@ def _may_differ(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Obstacle
     varying = list(proof.varying)
     if not varying and not all(other.why for other in proofs):
         varying = [other.path for other in proofs if other.why]
-    about = {"leaf": proof.leaf, "why": proof.why, "parts": " and ".join(varying)}
-    if not varying:
-        return obstacle(ObstacleKind.MAY_DIFFER, **about)
-    return obstacle(ObstacleKind.PART_MAY_DIFFER, **about)
+    kind = ObstacleKind.PART_MAY_DIFFER if varying else ObstacleKind.MAY_DIFFER
+    return obstacle(kind, leaf=proof.leaf, why=proof.why, parts=" and ".join(varying))
 
 
 def _without_facts(site: GlobalSite) -> Obstacle:
     if site.doubt is not None:
         return site.doubt
-    if site.facts is None:
-        return obstacle(ObstacleKind.NOT_RECORDED, name=site.name)
-    if site.facts.axis_size == 1:
-        return obstacle(ObstacleKind.ONE_DEVICE, name=site.name)
-    return obstacle(ObstacleKind.NO_PROOF, name=site.name)
+    kind = ObstacleKind.NO_PROOF if site.facts is not None else ObstacleKind.NOT_RECORDED
+    if site.facts is not None and site.facts.axis_size == 1:
+        kind = ObstacleKind.ONE_DEVICE
+    return obstacle(kind, name=site.name)
 
 
 def count_global_arrays(program: FollowedProgram) -> int:

@@ -164,6 +164,7 @@ def _has_shape(
         return False
     names = {"N": ast.unparse(count), "X": ast.unparse(array)}
     text = re.sub(r"\b(tuple|list)\((.*)\)", r"\2", ast.unparse(node))
+    text = re.sub(r"^\[(.*?)\](?= \+|$)", r"(\1)", text)  # a list is as good as a tuple
     return text in (re.sub("[NX]", lambda match: names[match[0]], shape) for shape in patterns)
 
 

@@ -52,7 +52,7 @@ def first_row(x):
 
 
 def per_row(f):
-    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
+    """Let `f` see the one row of a block, and return a block of one row."""
 
     @functools.wraps(f)
     def on_block(*block):

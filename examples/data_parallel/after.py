@@ -25,7 +25,7 @@ def device_put_replicated(x, devices):
 
 
 def per_row(f):
-    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
+    """Let `f` see the one row of a block, and return a block of one row."""
 
     @functools.wraps(f)
     def on_block(*block):

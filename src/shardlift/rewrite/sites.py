@@ -113,7 +113,8 @@ def _plain(file: File) -> list[Match]:
     """Sites of one pmap each: written out, with the helper, or refused."""
     if _plain not in file.memo:
         matches = [*_rewrite_plain(file, _read(file)[1])]
-        if file.source.cells is not None and not all(match.edits for match in matches):
+        others = _read(file)[0]
+        if file.source.cells is not None and not all(m.edits for m in (*others, *matches)):
             matches = [replace(m, message=m.message or ONE_FORM, edits=()) for m in matches]
         file.memo[_plain] = matches
     plain: list[Match] = file.memo[_plain]
@@ -166,9 +167,7 @@ def _needs_helper(file: File) -> bool:
 def _why_all_stay(project: Project) -> str | None:
     """Why no site of a project is rewritten: most of them cannot be."""
     if _why_all_stay not in project.memo:
-        fresh = project.fresh()
-        counts = [_count(file) for file in fresh.files_with("pmap")]
-        fresh.close()
+        counts = [_count(file) for file in project.files_with("pmap")]
         changed, kept = (sum(numbers) for numbers in zip(*counts, strict=True))
         project.memo[_why_all_stay] = (
             f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it: to "

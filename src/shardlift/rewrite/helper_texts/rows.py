@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 
 def per_row(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `f` see one row: drop the first axis of its block, and add it to what `f` returns."""
+    """Let `f` see the one row of a block, and return a block of one row."""
 
     @functools.wraps(f)
     def on_block(*block: Any) -> Any:

@@ -36,6 +36,7 @@ def _project(*texts: str, settings: Settings = Settings()) -> Project:
         "import jax\nif folder and not jax.host_id():\n    checkpoints.save_checkpoint(folder)",
         "from jax.experimental import multihost_utils as m\nm.process_allgather(x)",
         "import jax, tensorflow_datasets as tfds\nsplit = tfds.split_for_jax_process('train')",
+        "import jax, train_utils\ntrain_utils.barrier_across_hosts()",
         "import jax\nif not jax.process_index(): wandb.init()",
         "import jax\nassert batch % jax.process_count() == 0",
         "import jax\nif batch % jax.process_count():\n    raise ValueError",

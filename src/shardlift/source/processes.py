@@ -23,8 +23,15 @@ if TYPE_CHECKING:
 ONE_PROCESS_ONLY = "written for one process, not for several"  # what helpers raise
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
-# What has a sense in several processes only, of JAX's multihost_utils and of tensorflow_datasets.
-_JOINT = frozenset({"process_allgather", "broadcast_one_to_all", "split_for_jax_process"})
+# What makes sense in several processes only, of multihost_utils, tensorflow_datasets and scenic.
+_JOINT = frozenset(
+    {
+        "process_allgather",
+        "broadcast_one_to_all",
+        "split_for_jax_process",
+        "barrier_across_hosts",
+    }
+)
 _CALLED = _INDEX | _COUNT | _JOINT | {"initialize"}
 _SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT | _JOINT)))
 # The module, or the name of it in an import; in licences another word follows.

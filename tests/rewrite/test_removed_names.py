@@ -386,6 +386,14 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
         ),
         ("import jax\nupdate = jax.ops.index_update\n", "removed in JAX 0.3.2"),
         ("import numpy as np\nimport jax\nx = jax.ops.index_update(np.ones(3), 0, y)\n", "0.3.2"),
+        (
+            "import numpy as np\nimport jax\na = np.ones(3)\nx = jax.ops.index_add(a, 0, y)\n",
+            "0.3.2",
+        ),
+        (
+            "from jax.core import axis_frame\naxis_size = 3\nn = axis_frame('i').size\n",
+            "see jax.lax.axis_size",
+        ),
         ("import jax\nframe = jax.core.axis_frame('i')\n", "see jax.lax.axis_size"),
         ("import jax\nt = jax.interpreters.xla.translations\n", "removed in JAX 0.4.29"),
         ("import jax\nok = isinstance(x, jax.pxla.ShardedDeviceArray)\n", "see jax.Array"),

@@ -99,6 +99,8 @@ BEFORE_PRINT = {
     "a row that is looked for": 'assert 1 in state["w"]',
     "the elements of a comprehension": "show([state for x in loader])",
     "iterated rows": "print([x for x in state])",
+    "listed rows": "rows = list(state)",
+    "a part that is deleted": 'del state["w"]',
 }  # fmt: skip
 MISSED = {
     "pmap or jit":
@@ -183,6 +185,8 @@ MISSED = {
 
 FOLLOWED = {
     "the keys of a state": LOOP.replace("    print(", '    assert "w" in state\n    print('),
+    "a condition that is negated":
+        LOOP.replace("    print(", "    if not state:\n        return None\n    print("),
     "outputs in a list":
         LOOP.replace("    print(float(loss[0]))", "        losses.append(loss)\n    show(losses)")
     .replace("    state =", "    losses = []\n    state =", 1)

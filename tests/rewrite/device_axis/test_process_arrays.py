@@ -96,6 +96,8 @@ def test_each_process_brings_its_part_of_the_batch() -> None:
         ("turn in range(3):\n        x, y = batch(turn)", "x, y in PREFETCHED:",
          "is given batches that are on devices already: leave out prefetch_to_device"),
         ("        x, y = batch(turn)", "        x, y = batch(turn) if turn else step(turn)", ""),
+        ("step(params, x, keys", "step(params, jax.pmap(abs)(x), keys",
+         "may be given an output, or an array of this process"),
     ],
 )  # fmt: skip
 def test_otherwise_each_process_keeps_arrays_of_its_own(before: str, after: str, why: str) -> None:

@@ -209,8 +209,7 @@ def _return(node: ast.Return, v: Visitor) -> None:
 @visit.register
 def _delete(node: ast.Delete, v: Visitor) -> None:
     for target in node.targets:
-        if not isinstance(target, ast.Name):
-            v.lose_children(target)
+        v.lose_children(target)
 
 
 @visit.register

@@ -240,10 +240,7 @@ class Index:
 
     def _comprehension(self, node: ast.AST, scope: Scope) -> _Children:
         inner = self.opens[node] = Scope(node, scope)
-        # The generators come first because they bind the names in the element.
-        children = list(ast.iter_child_nodes(node))
-        children.sort(key=lambda child: not isinstance(child, ast.comprehension))
-        return [(child, inner) for child in children]
+        return [(child, inner) for child in ast.iter_child_nodes(node)]
 
     def _declaration(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         target = scope.parent if isinstance(node, ast.Nonlocal) else self.module

@@ -44,8 +44,11 @@ def test_compiled_programs_take_the_users_own_arguments():
     same(lower(X).compile()(X), X * 3)
 
 
-def test_trees_are_the_users():
-    lowered = make().lower(STATE, 2.0, X)
+@pytest.mark.parametrize("lower", ["lower", "trace"])
+def test_trees_are_the_users(lower):
+    lowered = getattr(make(), lower)(STATE, 2.0, X)
+    if lower == "trace":
+        lowered = lowered.lower()
     assert lowered.in_tree == jax.tree.structure(((STATE, X), {}))
     assert lowered.out_tree == jax.tree.structure((STATE, {"loss": 0}))
     args, kwargs = lowered.args_info

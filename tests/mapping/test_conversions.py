@@ -57,6 +57,8 @@ def test_arguments_of_every_kind(monkeypatch):
         row, first = static(factor, {"a": X[None]}, b=X)
         np.testing.assert_array_equal(row, X[:, None] * factor + X.sum())
         assert float(first) == 0
+    tangents = shardlift.pmap(lambda t: t)(np.zeros((N, 2), jax.dtypes.float0))
+    assert tangents.shape == (N, 2)
     keys = jax.random.split(jax.random.key(0), N)
     bits = shardlift.pmap(lambda k: (k, jax.random.bits(k)))
     np.testing.assert_array_equal(bits(bits(keys)[0])[1], jax.vmap(jax.random.bits)(keys))

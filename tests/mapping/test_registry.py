@@ -25,12 +25,15 @@ class Model:
         return x
 
 
-@pytest.mark.parametrize("names", [(1, True), (1, 1.0)])
-def test_names_that_are_equal_but_of_other_types_do_not_share(names):
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [("axis_name", (1, True)), ("axis_name", (1, 1.0)), ("view", ("local", "global"))],
+)
+def test_names_of_other_types_and_other_options_do_not_share(option, values):
     def fun(x):
         return x
 
-    first, second = (registry.site_of(fun, options(fun, axis_name=name)) for name in names)
+    first, second = (registry.site_of(fun, options(fun, **{option: value})) for value in values)
     assert first is not second
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.processes import merge_verdicts
+from shardlift.verify.compare.processes import judge_processes, merge_verdicts
 from shardlift.verify.compare.verdicts import Gap, GapKind
 from tests import children
 from tests.verify.recording import batch, by_hand
@@ -145,6 +146,7 @@ def test_the_verdict_of_a_job_is_the_worst_of_its_processes() -> None:
     assert (step.verdict, rest.verdict) == ("different", "identical")
     assert (step.leaves, step.calls, rest.leaves) == (2, 1, 2)
     assert step.findings[0].what.startswith("process 1: 8 of 8 elements differ")
+    assert judge_processes({0: (one, other)}, 1, Tolerance()) == judge(one, other)
     alone = by_hand({"step": [{"x": rows}]})
     merged = merge_verdicts({0: judge(one, one), 1: judge(alone, alone)}, 2)
     assert merged[1].notes[-1] == "only in process 0 of 2"

@@ -65,6 +65,7 @@ def test_a_site_is_the_line_that_calls_pmap(recorder):
     line = test_a_site_is_the_line_that_calls_pmap.__code__.co_firstlineno + 4
     assert np.array_equal(step(X), X + 1)
     site = only_site(recorder)
+    assert site.file in recorder.capture().sources
     assert (os.path.basename(site.file), site.line, site.function) == (
         "test_recorder.py",
         line,

@@ -20,6 +20,11 @@ def test_inputs_and_outputs_are_on_tape() -> None:
     assert (sample.failed, sample.order, site.axis_size) == (False, 1, 1)
 
 
+def test_a_call_under_a_transformation_is_counted_as_one() -> None:
+    (site,) = taped(lambda: jax.vmap(jax.pmap(abs))(np.ones((2, 8))), patch=True).capture.sites
+    assert (dict(site.transformed), site.samples) == ({"vmap": 1}, ())
+
+
 def test_wrong_arguments_raise_what_they_did_before() -> None:
     def call() -> None:
         with pytest.raises(ValueError, match="different numbers of rows|inconsistent|size"):

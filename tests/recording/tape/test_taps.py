@@ -239,6 +239,18 @@ def test_nothing_is_printed_twice_and_nobody_is_called_back(capfd):
     assert "calls back to the host" in hidden
 
 
+def test_a_branch_after_a_map():
+    summed = jax.shard_map(lambda x: lax.psum(x, "i"), mesh=mesh("i"), in_specs=ROWS, out_specs=P())
+
+    def body(x):
+        return lax.cond(summed(x).sum() > 0, summed, lambda x: x[:1], x)
+
+    call = JitCall(body, (set(), set()), (X,), {})
+    held, hidden = taps.TracedProgram(jax.jit(body), call).look(call)
+    assert [one.form.path for one in held] == ["psum #1, result", "psum #2, result"]
+    assert hidden == ""
+
+
 def test_nested_maps():
     many = jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b"))
 

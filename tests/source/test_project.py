@@ -38,6 +38,14 @@ def _project(*texts: str, settings: Settings = Settings()) -> Project:
         "import jax, tensorflow_datasets as tfds\nsplit = tfds.split_for_jax_process('train')",
         "import jax, train_utils\ntrain_utils.barrier_across_hosts()",
         "import jax\nif not jax.process_index(): wandb.init()",
+        "import jax\nlead = jax.process_index() == 0\nif lead and step:\n    save(state)",
+        "import jax\nlead = jax.host_id() == 0\ndef f():\n    if lead:\n        save(state)",
+        "import jax\nhosts = jax.device_count() // jax.local_device_count()",
+        "import jax\nn = jax.device_count() / len(jax.local_devices())",
+        "import jax; n, k = 1, 2; every = jax.device_count(); own = len(jax.local_devices())\n"
+        "b = n // (every // own)",
+        "import jax; n = jax.device_count(); k = jax.local_device_count()\n"
+        "if jax.process_index() == 0: print(n, k)",
         "import jax\nassert batch % jax.process_count() == 0",
         "import jax\nif batch % jax.process_count():\n    raise ValueError",
     ],
@@ -63,7 +71,11 @@ def test_a_program_of_many_processes(text: str) -> None:
         # What is right in one process, too.
         "import jax as j\nif j.process_index() == 0: print()",
         "import jax\nif not jax.process_index(): writer.write_scalars(opened)",
-        "import jax\nis_main = jax.process_index() == 0",
+        "import jax\nis_main = jax.process_index() == 0\nif is_main:\n    print()",
+        "import jax\nlead = jax.process_index() == 0\nlead = folder\nif lead:\n    save(state)",
+        "import jax\nprint(jax.device_count(), jax.local_device_count())",
+        "import jax\nn = batch // jax.device_count()\nk = n // jax.local_device_count()",
+        "import jax\nif jax.process_index() == 0: print(jax.local_device_count())",
         "import jax\nif verbose and jax.host_id() == 0: log()",
         "from jax import process_count as n\nprint(n())",
         "import jax\nlogging.info('%d of %d', jax.process_index(), jax.process_count())",

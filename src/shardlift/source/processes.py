@@ -2,7 +2,8 @@
 
 A program of many processes joins a job, splits data by the process index, or counts processes.
 `if jax.process_index() == 0: print(…)` and messages do not count: they also work in one process;
-`if jax.process_index() == 0: save(…)` does: one of several writes the file.
+`if jax.process_index() == 0: save(…)` does: one of several writes the file. So does a program that
+asks for its process and counts all devices and its own.
 So does a notebook, unless it joins a job: its kernel is one process.
 `assert jax.process_count() == 1` shows a program of one process.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -34,6 +36,8 @@ _JOINT = frozenset(
 )
 _CALLED = _INDEX | _COUNT | _JOINT | {"initialize"}
 _SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT | _JOINT)))
+_DEVICES, _OWN_DEVICES = "jax.device_count", "jax.local_device_count"
+_ALL_DEVICES = re.compile(r"\bdevice_count\b")
 # The module, or the name of it in an import; in licences another word follows.
 _DISTRIBUTED = re.compile(r"\bdistributed\b(?![ \t]+(?!as\b|import\b)[a-z])")
 # `set_task_status` and `set_notes` are of the work units of clu.platform.
@@ -62,19 +66,22 @@ def may_be_evidence(text: str) -> bool:
     if "jax" not in text:
         return False
     joins = "initialize" in text and _DISTRIBUTED.search(text) is not None
-    return joins or _SIGNS.search(text) is not None
+    divides = "local_device" in text and _ALL_DEVICES.search(text) is not None
+    return joins or divides or _SIGNS.search(text) is not None
 
 
 def evidence_in(file: File) -> Evidence | None:
     """The first line of a file that decides; lines that show one process come first."""
-    evidence: list[Evidence] = []
+    shown: list[tuple[ast.expr, bool]] = []
     for call in file.index.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr not in _CALLED:
             continue
         many = _shows_many(file, call, file.called(call) or "")
         if many is not None:
-            line = file.span(call).line
-            evidence.append(Evidence(file.path, line, file.brief(call), many))
+            shown.append((call, many))
+    if file.source.cells is None:
+        shown += [(node, True) for node in _counts_of_both(file)]
+    evidence = [Evidence(file.path, file.span(n).line, file.brief(n), many) for n, many in shown]
     return min(evidence, key=lambda e: (e.many, e.line), default=None)
 
 
@@ -109,9 +116,33 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
         if isinstance(parent, ast.IfExp) and child is parent.test and last in _INDEX:
             return None
         break
-    is_compared = isinstance(file.index.parents.get(call), ast.Compare)
-    # `is_main = jax.process_index() == 0` is a flag for messages.
-    return None if last in _INDEX and is_compared else True
+    if last in _INDEX and isinstance(file.index.parents.get(call), ast.Compare):
+        return True if isinstance(parent, ast.Assign) and _guards_writes(file, parent) else None
+    return True
+
+
+def _counts_of_both(file: File) -> Iterator[ast.expr]:
+    """Where it matters that a process may have some of all devices only."""
+    for division in file.index.nodes(ast.BinOp):
+        if isinstance(division.op, (ast.Div, ast.FloorDiv)):
+            right = file.definition(division.right)
+            if isinstance(right, ast.Call) and last_name(right.func) == "len" and right.args:
+                right = right.args[0]
+            of_own = file.called(right) in (_OWN_DEVICES, "jax.local_devices")
+            if of_own and file.called(file.definition(division.left)) == _DEVICES:
+                yield division
+    if file.calls_of(_DEVICES) and file.calls_of(_OWN_DEVICES):
+        yield from file.calls_of(*(f"jax.{name}" for name in sorted(_INDEX)))
+
+
+def _guards_writes(file: File, flag: ast.Assign) -> bool:
+    """Whether a branch under a flag such as `is_main = jax.process_index() == 0` writes files."""
+    return any(
+        isinstance(name, ast.Name) and file.definition(name) is flag.value
+        for branch in file.index.nodes(ast.If)
+        if any(map(_writes, branch.body))
+        for name in ast.walk(branch.test)
+    )
 
 
 def _is_compared_with_one(file: File, call: ast.Call) -> bool:

@@ -127,7 +127,7 @@ def test_host_values_are_an_explicit_transfer():
     with jax.transfer_guard("disallow"):
         device_put_sharded([1.0] * 8, DEVICES)
         device_put_sharded([np.ones(3)] * 8, DEVICES)
-        device_put_replicated({"w": np.ones(3), "n": 1, "k": here}, DEVICES)
+        device_put_replicated({"w": np.ones(3), "n": 1, "k": here, "on": True}, DEVICES)
 
 
 def test_pmap_takes_the_result_where_it_lies():

@@ -188,6 +188,7 @@ def test_config_per_file(project: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "[tool]\nshardlift = 3",
         "[tool.shardlift]\nslect = []",
         "[tool.shardlift]\nselect = 'SL1'",
         "[tool",

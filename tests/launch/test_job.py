@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -95,6 +97,16 @@ def test_what_a_process_tells():
     assert (worker.writing, worker.unwritten) == (False, True)
     job._told(0, '{"at": 4.0, "failed": 3, "traceback": "lost", "advice": ["look"]}')
     assert worker.failures == [(4.0, Failure(0, 3, "lost", advice=("look",)))]
+
+
+def test_a_process_answers_while_its_link_is_open():
+    ours, theirs = socket.socketpair()
+    running = SimpleNamespace(poll=lambda: None)
+    worker = job_module._Worker(popen=running, link=ours, ready=True)  # type: ignore[arg-type]
+    assert worker.answers()
+    ours.close()
+    theirs.close()
+    assert not worker.answers()
 
 
 def test_a_job_in_which_nothing_happens_is_stuck(monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,15 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 import shardlift
+from shardlift._replication import control_flow
 from tests.replication.checking import HALVES, N, hold_against, proven, reason, rows, same
+
+
+def test_a_call_of_an_unknown_form(monkeypatch):
+    monkeypatch.setattr(control_flow, "called_jaxpr", lambda _: None)
+    said = reason(lambda x: jax.jit(lambda v: v + 1)(x), same(), equal=0)
+    assert "calls a function in an unknown way" in str(said)
+
 
 # ---- scan
 

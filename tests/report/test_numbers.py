@@ -66,6 +66,7 @@ def test_the_sentence():
     assert view_of(Capture(sites=(site(calls=0),)), "").headline == "1 pmap site, none called"
     only_compiled = site(times=Times(compiling=distribution(1.0)))
     assert "every call compiled" in view_of(Capture(sites=(only_compiled,)), "").headline
+    assert view_of(Capture(sites=(site(calls=0, times=Times()),)), "").unseen == ()
 
 
 def test_bytes_that_are_the_same_everywhere():
@@ -89,6 +90,12 @@ def test_few_words():
     assert (count(1, "process"), count(2, "process")) == ("1 process", "2 processes")
     assert list_names("abcde") == "a, b, c and 2 more"
     assert share(1, 0) == 0
+
+
+def test_processes_that_did_not_end_are_named_with_their_hosts():
+    cut = [replace(process(k, 3), ended=False, host=f"host{k % 2}") for k in (0, 2)]
+    (text,) = missing_processes(Capture(processes=(*cut, process(1, 3))))
+    assert text == "the rest of processes 0, 2 of 3 (on host0), which did not come to an end"
 
 
 def test_a_capture_that_claims_any_number_of_processes():

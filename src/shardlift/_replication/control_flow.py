@@ -33,12 +33,9 @@ def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -
 
 def called_jaxpr(eqn: Any) -> Any:
     """The jaxpr that a call runs on its operands; None if there is none."""
-    for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
-        inner = eqn.params.get(name)
-        inner = getattr(inner, "jaxpr", inner)
-        if inner is not None and len(inner.invars) == len(eqn.invars):
-            return inner
-    return None
+    held = [eqn.params.get(name) for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr")]
+    jaxprs = [getattr(inner, "jaxpr", inner) for inner in held if inner is not None]
+    return next((jaxpr for jaxpr in jaxprs if len(jaxpr.invars) == len(eqn.invars)), None)
 
 
 def _high_level(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from shardlift import _compat
+from shardlift.launch import child
 from shardlift.launch.child import Place, _join
+from shardlift.launch.program import Program
+from shardlift.launch.session import RunOptions
 
 PLACE = Place(1, 2, "127.0.0.1:5", 300, link=3, dump=4)
 
@@ -38,3 +42,14 @@ def test_the_process_joins_once_and_the_programs_own_call_finds_that_done(jax: A
     for wrong in ({"num_processes": 3}, {"process_id": 0}):
         with pytest.raises(ValueError, match="leave the argument out"):
             jax.distributed.initialize(**wrong)
+
+
+def test_the_session_of_a_process_knows_that_it_is_one_of_a_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So its record is written before its first call."""
+    argument = PLACE.to_json(Program("train.py"), RunOptions())
+    for name in ("AfterImport", "Control", "Program", "RunSession"):
+        monkeypatch.setattr(child, name, MagicMock())
+    child.main(argument)
+    assert child.RunSession.return_value.joined is True  # type: ignore[attr-defined]

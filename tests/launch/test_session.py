@@ -7,8 +7,10 @@ import dataclasses
 import json
 import os
 import queue
+import sys
 import threading
 from typing import Any
+from unittest.mock import MagicMock
 
 import jax
 import numpy as np
@@ -17,6 +19,7 @@ import pytest
 from shardlift import _compat
 from shardlift.launch import session as launch_session
 from shardlift.launch.member import Member
+from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions, RunSession
 from shardlift.recording.tape.options import TapeOptions
 
@@ -44,6 +47,27 @@ def session_of(observer: Any, process: int | None = None) -> RunSession:
     session.process = os.getpid() if process is None else process
     session._writing, session._ended = threading.Lock(), threading.Event()
     return session
+
+
+def test_a_session_on_tape_leaves_out_what_is_printed_while_tracing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    streams: list[Any] = []
+    monkeypatch.setattr(launch_session, "leave_out_traced_prints", streams.append)
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # it is put back
+    for name in ("Children", "Session"):
+        monkeypatch.setattr(launch_session, name, MagicMock())
+    RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
+    assert streams == [sys.stdout, sys.stderr]
+
+
+def test_an_error_of_a_thread_is_shown_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", shown.append)
+    session_of(None)._filter_threads()
+    error = ValueError("lost")
+    threading.excepthook(threading.ExceptHookArgs((ValueError, error, None, None)))
+    assert [args.exc_value for args in shown] == [error]
 
 
 def test_a_forked_process_says_nothing_of_devices() -> None:

@@ -18,12 +18,12 @@ def text(words: str) -> str:
 
 
 def code(words: str) -> str:
-    """A command as inline code, even if it contains backticks.
+    """A command as inline code outside a table, even if it contains backticks.
 
-    >>> code("shardlift rule SL401"), code("a`b")
-    ('`shardlift rule SL401`', '`` a`b ``')
+    >>> code("shardlift rule | less"), code("a`b")
+    ('`shardlift rule | less`', '`` a`b ``')
     """
-    line = _one_line(words).replace("|", "\\|")
+    line = _one_line(words)
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     return f"`{line}`" if not longest else f"{'`' * (longest + 1)} {line} {'`' * (longest + 1)}"
 

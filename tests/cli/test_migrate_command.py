@@ -307,13 +307,15 @@ def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> Non
 
 def test_the_requirements_to_raise_are_offered(project: Path) -> None:
     (project / ".git").mkdir()
-    (project / "requirements.txt").write_text("numpy\njax[cuda12]==0.4.30  # pinned\njaxlib<0.5\n")
+    (project / "requirements.txt").write_text(
+        "numpy\njax[cuda12]==0.4.30  # pinned\njaxlib==0.4.30\n"
+    )
     result = _run("pkg", "--target-jax", "0.12")
     assert "The new text needs JAX 0.7 or newer.\n" in result.stderr
     assert "requirements.txt:2: jax[cuda12]==0.4.30  # pinned  ->  jax[cuda12]>=0.7  # pinned" in (
         result.stderr
     )
-    assert "requirements.txt:3: jaxlib<0.5  ->  jaxlib>=0.7" in result.stderr
+    assert "requirements.txt:3: jaxlib==0.4.30  ->  jaxlib>=0.7" in result.stderr
     assert "+jax[cuda12]>=0.7  # pinned\n+jaxlib>=0.7\n" in result.stdout
     assert json.loads(_run("pkg", "--format", "json").stdout)["left"] == []
     (project / "requirements.txt").write_text("jax==0.4.30 \\\n    --hash=sha256:12\n")
@@ -336,7 +338,9 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
         ("requirements.txt", "jax[cuda12_pip]>=0.4\n", "jax[cuda12]>=0.7\n"),
         ("requirements.txt", "jax[cuda11_cudnn86]>=0.10\n", "jax[cuda12]>=0.10\n"),
         ("requirements.txt", "numpy\njax\n", "numpy\njax>=0.7\n"),
-        ("requirements/base.txt", "jax>=0.4,<0.5  # x\n", "jax>=0.7  # x\n"),
+        ("requirements/base.txt", "jax>=0.4,<0.9  # x\n", "jax>=0.7,<0.9  # x\n"),
+        ("requirements/base.txt", "jax>=0.4,<0.7  # x\n", "jax>=0.4,<0.7  # x\n"),
+        ("requirements.txt", "jax==0.4.30\njaxlib<=0.4.30\n", "jax==0.4.30\njaxlib<=0.4.30\n"),
         (
             "setup.py",
             "from setuptools import setup\nsetup(install_requires=['jax>=0.4', 'optax'])\n",
@@ -381,6 +385,20 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
             '[project]\nname = "p"\ndependencies = ["jax>=0.7"]\n'
             '[project.optional-dependencies]\nall = ["jax>=0.7"]\n',
         ),
+        *(
+            (
+                "pyproject.toml",
+                f'[project]\nname = "p"\ndependencies = ["{before}"]\n{extra}',
+                f'[project]\nname = "p"\ndependencies = ["{after}"]\n{extra}',
+            )
+            for before, after, pinned in [
+                ("jax>=0.4", "jax>=0.7", '"jax==0.4.25"'),
+                ("jax>=0.4", "jax>=0.7", '"jax>=0.4.2", "chex == 0.1.5", "orbax==0.1.1"'),
+                ("jax <= 0.4.37", "jax <= 0.4.37", '"chex"'),
+                ("jax[cpu]<0.5", "jax[cpu]<0.5", '"jax>=0.4"'),
+            ]
+            for extra in [f"[project.optional-dependencies]\nstable = [{pinned}]\n"]
+        ),
         ("requirements.txt", "jax>=0.8\n", "jax>=0.8\n"),
         ("requirements.txt", "jaxtyping\n-e .\n", "jaxtyping\n-e .\n"),
     ],
@@ -394,6 +412,20 @@ def test_requirements_are_part_of_the_change(
     _run("pkg", "--write", "--allow-dirty", "--target-jax", "0.12")
     assert (project / name).read_text() == after
     assert _run("pkg", "--target-jax", "0.12").stdout == ""
+
+
+def test_caps_and_pinned_extras_are_named(project: Path) -> None:
+    text = (
+        '[project]\nname = "p"\ndependencies = [\n    "jax<=0.4.37",\n]\n'
+        '[project.optional-dependencies]\nstable = [\n    "jax==0.4.25",\n]\n'
+    )
+    (project / "pyproject.toml").write_text(text)
+    (project / "requirements.txt").write_text("jax\n")
+    said = _run("pkg").stderr
+    for path in ("pyproject.toml", "requirements.txt"):
+        cap = "pyproject.toml:4 keeps newer JAX away (jax<=0.4.37): decide it first"
+        assert f"{path} is not edited: {cap}. It needs jax>=0.7.\n" in said
+    assert "pyproject.toml:8 is not edited: the extra 'stable' pins what belongs together" in said
 
 
 def test_what_does_not_run_yet_raises_no_requirement(project: Path) -> None:

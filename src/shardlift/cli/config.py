@@ -122,16 +122,20 @@ def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
 def _requirements(path: Path, document: dict[str, Any]) -> list[Pin]:
     """The dependencies that a pyproject.toml declares; malformed ones are left to other tools."""
     project = _table(document, "project")
-    groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
-    lines = [str(line) for group in groups if isinstance(group, list) for line in group]
+    groups = {"": project.get("dependencies"), **_table(project, "optional-dependencies")}
+    lines: list[tuple[str, str]] = []
+    for extra, group in groups.items():
+        texts = [str(line) for line in group] if isinstance(group, list) else []
+        pinned = [text for text in texts if "==" in text]
+        lines += [(t, extra if t in pinned or len(pinned) > 1 else "") for t in texts]
     poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies")
     for name in ("jax", "jaxlib", "flax"):
         entry = poetry.get(name)
         wanted = entry.get("version") if isinstance(entry, dict) else entry
         if isinstance(wanted, str):
-            lines.append(f"{name}{_from_poetry(wanted)}")
+            lines.append((f"{name}{_from_poetry(wanted)}", ""))
     texts = _text(path).splitlines()
-    return [Pin(str(path), _line_of(texts, line), line) for line in lines]
+    return [Pin(str(path), _line_of(texts, line), line, extra) for line, extra in lines]
 
 
 def _line_of(texts: list[str], requirement: str) -> int:

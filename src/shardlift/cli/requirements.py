@@ -43,19 +43,30 @@ class Raised:
 def raise_requirements(
     config: Config, target: Version, migration: Migration, read: Callable[[str], bytes]
 ) -> Raised:
-    """Let no JAX in that is too old for the new text; files that pin everything are left."""
+    """Let no JAX in that is too old for the new text.
+
+    Files that pin everything are left, extras that pin a set of packages, and, where an upper
+    bound keeps the needed JAX away, all files: the bound has a reason that is not known here.
+    """
     by_path: dict[str, list[RaisedLine]] = {}
+    lines, files, left, reasons = [], [], [], []
+    caps: list[Pin] = []
     for line in _to_raise(config, target, migration):
         here = os.path.relpath(line.pin.path)  # if it is inside
         pin = line.pin if here.startswith(os.pardir) else replace(line.pin, path=here)
+        if pin.extra:
+            left.append(RaisedLine(pin, line.new))
+            why = f"the extra '{pin.extra}' pins what belongs together"
+            reasons.append(f"{pin.path}:{pin.line} is not edited: {why}. It needs {line.new}.")
+            continue
         by_path.setdefault(pin.path, []).append(RaisedLine(pin, line.new))
-    lines, files, left, reasons = [], [], [], []
+        caps += [pin] if pin.caps_below(migration.needed_by_program or (0,)) else []
     for path, wanted in by_path.items():
         try:
             before = read(path).decode()
         except (OSError, UnicodeDecodeError):
             before = ""
-        if why := _why_left(path, before, migration):
+        if why := _why_left(path, before, migration, caps):
             left += wanted
             needs = ", ".join(line.new.removesuffix("\\").strip() for line in wanted)
             reasons.append(f"{path} is not edited: {why}. It needs {needs}.")
@@ -63,7 +74,7 @@ def raise_requirements(
         texts = before.splitlines(keepends=True)
         lines += [_edit(texts, line) for line in wanted]
         files.append(FileResult(path, before, "".join(texts)))
-    is_met = not by_path and any(pin.is_bounded for pin in config.pins)
+    is_met = not by_path and not left and any(pin.is_bounded for pin in config.pins)
     return Raised(tuple(lines), tuple(files), tuple(left), tuple(reasons), is_met)
 
 
@@ -90,12 +101,16 @@ def _to_raise(config: Config, target: Version, migration: Migration) -> Iterator
             yield RaisedLine(pin, pin.with_lower_bound(flax))
 
 
-def _why_left(path: str, text: str, migration: Migration) -> str:
+def _why_left(path: str, text: str, migration: Migration, caps: list[Pin]) -> str:
     """Why a file of requirements is not edited; empty if it is."""
     if migration.missing:
         return "the program does not run there yet"
     if _GENERATED.search(text):
         return "a tool wrote it, which has to do so again"
+    if caps:
+        return (
+            f"{caps[0].path}:{caps[0].line} keeps newer JAX away ({caps[0].text}): decide it first"
+        )
     if "docker" in path.lower():
         return "it is of an image"
     pinned = len(_PINNED.findall(text)) if path.endswith(".txt") else 0

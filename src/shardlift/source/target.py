@@ -42,6 +42,14 @@ class Pin:
     path: str
     line: int
     text: str
+    extra: str = ""  # the optional extra that pins it, or several packages with it
+
+    def caps_below(self, needed: Version) -> bool:
+        """Whether an upper bound keeps a release of JAX or jaxlib away."""
+        requirement = _requirement(self.text)
+        number = ".".join(map(str, needed))
+        bounds = requirement.specifier if requirement is not None else ()
+        return any(b.operator in ("<", "<=") and not b.contains(number) for b in bounds)
 
     def is_below(self, needed: Version) -> bool:
         """Whether it is one of JAX or jaxlib that lets older releases in."""

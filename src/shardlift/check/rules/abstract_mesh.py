@@ -36,7 +36,6 @@ RULE = Rule(
         "from jax.sharding import AbstractMesh, AxisType\n"
         "mesh = AbstractMesh((8,), ('i',), (AxisType.Explicit,))\n",
         "from jax.sharding import AbstractMesh\nmesh = AbstractMesh((8,), ('i',), **options)\n",
-        "from jax.sharding import Mesh\nmesh = Mesh(devices, ('i',))\n",
     ),
     since=(0, 12),
 )

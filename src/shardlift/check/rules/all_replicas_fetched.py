@@ -53,8 +53,6 @@ RULE = Rule(
         "import jax\nf = jax.pmap(step)\nz = jax.device_get(f(x))[0]",
         "import jax\nf = jax.pmap(lambda x: (x, x / 2))\nz = jax.device_get(f(x))[0]",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nz = float(jax.device_get(y)[0])",
-        "import jax\nz = jax.device_get(y)[0]",
         "import jax\nf = jax.pmap(lambda x: x * 2)\nz = jax.device_get(f(x))[1:]",
-        "import jax\nf = jax.pmap(lambda x: x * 2)\nz = jax.device_get(f(x)).mean()",
     ),
 )

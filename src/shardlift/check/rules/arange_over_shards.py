@@ -44,7 +44,6 @@ RULE = Rule(
         "import jax\nf = jax.pmap(jax.numpy.sin)\ny = f(x)\nfor i in range(8):\n    print(y[i])",
         "import jax\nimport jax.numpy as jnp\nf = jax.pmap(lambda x: (x, x))\ny = f(x)\n"
         "for i in jnp.arange(2):\n    print(y[i])",
-        "import jax\nimport jax.numpy as jnp\nfor i in jnp.arange(8):\n    print(x[i])",
         "import jax\nimport numpy as np\nf = jax.pmap(g)\ny = f(x)\n"
         "for i in np.arange(8):\n    print(y[i])",
         "import jax\nf = jax.pmap(g)\nfor s in f(x).addressable_shards:\n    print(s.data)",

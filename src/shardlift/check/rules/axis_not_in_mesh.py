@@ -83,6 +83,5 @@ RULE = Rule(
         "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P())\n",
         _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, name), mesh=mesh, in_specs=P('i'), "
         "out_specs=P())\n",
-        _HEAD + "f = jax.pmap(lambda x: lax.psum(x, 'batch'), axis_name='batch')\n",
     ),
 )

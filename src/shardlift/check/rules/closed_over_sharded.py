@@ -65,7 +65,6 @@ RULE = Rule(
         "import jax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
         "w = jax.device_put(w, NamedSharding(mesh, P()))\ndef f(x):\n    return x + w\n"
         "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        _HEAD + "def f(x):\n    return x + w\ng = jax.jit(f)\n",
         "import jax\nfrom jax.sharding import PartitionSpec as P\ndef f(x):\n    return x + w\n"
         "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
         _HEAD + "def f(x):\n    w = x\n    return x + w\n"

@@ -52,7 +52,6 @@ RULE = Rule(
         "def step(w, x):\n    return lax.pmean(jax.grad(plain)(w, x), 'i')\n"
         "f = jax.pmap(step, axis_name='i')\n",
         _HEAD + "def step(w, x):\n    return loss(w, x)\nf = jax.pmap(step, axis_name='i')\n",
-        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\nf = jax.vmap(step)\n",
         "import jax\ndef step(w, x):\n    return jax.grad(unknown)(w, x)\nf = jax.pmap(step)\n",
     ),
 )

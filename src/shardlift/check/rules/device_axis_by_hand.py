@@ -54,8 +54,6 @@ RULE = Rule(
         "import jax\nstep = jax.pmap(f)\ny = step(batch.reshape((8, -1)))",
         "import jax\nstep = jax.pmap(f)\nkeys = jax.random.split(key, jax.device_count())\n"
         "y = step(keys)",
-        "import jax\nn = jax.local_device_count()\nbatch = batch.reshape((n, -1))\ny = f(batch)",
-        "from mylib.common_utils import shard\nbatch = shard(batch)",
         "import jax\nstep = jax.pmap(f)\ny = step(batch)",
         "import jax\nstep = jax.pmap(f)\ndef flat(x):\n    return x.reshape((-1,))\n"
         "y = step(jax.tree.map(flat, batch))",

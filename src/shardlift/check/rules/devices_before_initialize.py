@@ -54,7 +54,6 @@ RULE = Rule(
         "import jax\njax.distributed.initialize()\nn = jax.device_count()",
         "import jax\ndef count():\n    return jax.device_count()\njax.distributed.initialize()",
         "import jax\njax.config.update('jax_platforms', 'cpu')\njax.distributed.initialize()",
-        "import jax\nn = jax.device_count()",
         "import jax\nif debug:\n    print(jax.devices())\nelse:\n    jax.distributed.initialize()",
     ),
 )

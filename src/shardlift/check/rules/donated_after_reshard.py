@@ -53,7 +53,6 @@ RULE = Rule(
         "import jax\nstep = jax.pmap(f)\ny = step(b.reshape((jax.device_count(), -1)))",
         "import jax\nstep = jax.pmap(f, donate_argnums=0)\n"
         "y = step(state, b.reshape((jax.device_count(), -1)))",
-        "import jax\nstep = jax.jit(f, donate_argnums=0)\ny = step(b.reshape((8, -1)))",
         "import jax\nstep = jax.pmap(f, donate_argnums=0)\nstate = init(x)\n"
         "for x in xs:\n    state = step(state, x)",
     ),

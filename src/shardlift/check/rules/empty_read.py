@@ -85,8 +85,6 @@ RULE = Rule(
         "import jax.numpy as jnp\nx = jnp.concatenate([jnp.empty((0, 3)), y]) + jnp.empty(0)\n",
         "import jax.numpy as jnp\nparams = model.init(key, jnp.empty((1, 28, 28)))\n",
         "import jax.numpy as jnp\nshape = jnp.empty((8, 3)).shape\n",
-        "import numpy as np\ntotal = np.empty(3) + 1\n",
-        "import jax.numpy as jnp\ny = jnp.where(mask, x, jnp.empty_like(x))\n",
     ),
     since=(0, 11),
 )

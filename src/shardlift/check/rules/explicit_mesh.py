@@ -65,7 +65,6 @@ RULE = Rule(
         SPECS + "mesh = jax.make_mesh((8,), ('i',))\nx = jax.device_put(x, "
         "jax.NamedSharding(mesh, P('i')))\n"
         "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        SPECS + "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
     ),
     since=(0, 9),
 )

@@ -48,7 +48,6 @@ RULE = Rule(
         "import jax\np = jax.pmap(step)\nout = p(x)\nprint(out[0])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y[:], y[:n])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y.addressable_shards[0])",
-        "import jax\nf = jax.jit(lambda x: x / 2)\ny = f(x)\nprint(y[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)\n"
         "y = f(x)\nprint(y[0])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\ny = 3 * [y]\nprint(y[0])",

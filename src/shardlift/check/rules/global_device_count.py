@@ -47,8 +47,6 @@ RULE = Rule(
         "keys = jax.random.split(key, jax.local_device_count())\ny = p(keys)",
         "import jax\np = jax.pmap(f)\nkeys = jax.random.split(key, jax.device_count())\n"
         "y = p(keys)",
-        "import jax\nme = jax.process_index()\nkeys = jax.random.split(key, jax.device_count())\n"
-        "y = g(keys)",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\n"
         "key = jax.random.split(key, jax.device_count())[me]\ny = p(key)",
     ),

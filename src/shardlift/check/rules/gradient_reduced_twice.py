@@ -49,8 +49,6 @@ RULE = Rule(
         "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P(), check_vma=False)\n",
         _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')\n"
         "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
-        _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')\n"
-        "f = jax.pmap(step, axis_name='i', in_axes=(None, 0))\n",
         _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
         "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
         _HEAD + "def total(w, x):\n    return lax.pmean(loss(w, x), 'i')\n"

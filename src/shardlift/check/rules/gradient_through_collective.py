@@ -46,8 +46,6 @@ RULE = Rule(
         "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P(), check_vma=False)\n",
         _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
         "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
-        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
-        "f = jax.pmap(step, axis_name='i')\n",
         _HEAD + "def plain(w, x):\n    return (w * x).sum()\n"
         "def step(w, x):\n    return lax.pmean(jax.grad(plain)(w, x), 'i')\n"
         "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",

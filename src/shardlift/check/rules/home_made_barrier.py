@@ -114,7 +114,6 @@ RULE = Rule(
         "import jax\nimport jax.numpy as jnp\n"
         "total = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(jnp.ones(8))",
         "import jax\ndef sync(x):\n    return jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i')(x)",
-        "from jax.experimental import multihost_utils\nmultihost_utils.sync_global_devices('a')",
         "import jax\nimport numpy as np\np = jax.pmap(lambda v: v + 1)\np(np.ones(8))",
         "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",
         "import jax\nimport numpy as np\njax.distributed.initialize()\n"

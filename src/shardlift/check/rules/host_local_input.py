@@ -65,9 +65,6 @@ RULE = Rule(
         "x = jax.make_array_from_process_local_data(s, load(jax.process_index()))\ny = step(x)",
         "import jax\nn = jax.process_count()\n"
         "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(x)",
-        "import jax\nstep = jax.pmap(f)\nmine = load(jax.process_index())\ny = step(mine)",
-        "import jax\nn = jax.process_count()\nstep = jax.jit(f)\n"
-        "y = step(load(jax.process_index()))",
         "import jax\nn = jax.process_count()\n"
         "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(np.ones(8))",
     ),

@@ -57,7 +57,6 @@ RULE = Rule(
         + _RUN,
         BLOCK_HEAD + "def f(x):\n    return model.apply(params, x)\n"
         "s = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = s(x)\n",
-        BLOCK_HEAD + "def f(x):\n    return model.apply(params, x)\np = jax.pmap(f)\n",
         BLOCK_HEAD + "def f(x):\n    return x.apply(params)\n" + _RUN,
     ),
 )

@@ -37,7 +37,6 @@ RULE = Rule(
     ),
     good=(
         "import jax\ncompiled = jax.pmap(f).lower(x).compile()",
-        "import jax\nn = jax.process_count()\ncompiled = jax.jit(f).lower(x).compile()",
         "import jax\nn = jax.process_count()\np = jax.pmap(f)\nname = text.lower()",
         "import jax\nn = jax.process_count()\np = jax.pmap(f) if n else g\np.lower(x)",
     ),

@@ -46,7 +46,6 @@ RULE = Rule(
         "import jax\nmesh = jax.make_mesh((8,), ('i',))",
         "import jax\nmesh = jax.make_mesh((8,), axis_names=('i',))",
         "import jax\nmesh = jax.make_mesh(axis_sizes=(8,), axis_names=('i',))",
-        "from mylib import make_mesh\nmesh = make_mesh(shape=(8,))",
         "import jax\nmesh = jax.make_mesh(**options)",
     ),
     rewritten_as=frozenset({Kind.NAME}),

@@ -44,7 +44,6 @@ RULE = Rule(
         "import jax\nmesh = jax.make_mesh((8,), ('i',))\nwith jax.set_mesh(mesh):\n    f(x)\n",
         "import jax\nmesh = jax.make_mesh((8,), ('i',))\nwith open(mesh.name):\n    f(x)\n",
         "import jax\ndef f(mesh):\n    with mesh:\n        g()\n\nm = jax.make_mesh((8,), 'i')\n",
-        "from mesh import Mesh\nwith Mesh(devices, ('i',)):\n    f(x)\n",
     ),
     since=(0, 10, 1),
 )

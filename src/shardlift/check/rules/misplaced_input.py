@@ -65,7 +65,6 @@ RULE = Rule(
         "step = jax.pmap(f)\ny = step(jax.device_put(x, NamedSharding(mesh, P('i'))))",
         "import jax\nstep = jax.pmap(f, in_axes=None)\n"
         "y = step(jax.device_put(x, jax.devices()[0]))",
-        "import jax\nstep = jax.jit(f)\ny = step(jax.device_put(x, jax.devices()[0]))",
         "import jax\nd = jax.devices()\nstep = jax.pmap(f, devices=d[:1])\n"
         "y = step(jax.device_put(x, jax.devices()[0]))",
     ),

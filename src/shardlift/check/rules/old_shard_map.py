@@ -41,7 +41,6 @@ RULE = Rule(
         "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, check_vma=False)",
         "try:\n    from jax import shard_map\nexcept ImportError:\n"
         "    from jax.experimental.shard_map import shard_map",
-        "from mylib import shard_map\ng = shard_map(f, check_rep=False)",
         "import jax\nif jax.__version_info__ < (0, 8):\n"
         "    from jax.experimental.shard_map import shard_map",
         "import jax\ng = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, axis_names={'i'})",

@@ -93,7 +93,6 @@ RULE = Rule(
         LAX + "f = jax.shard_map(lambda x: g(x), mesh=m, in_specs=P('i'), out_specs=P())\n",
         LAX + "f = jax.shard_map(lambda x: lax.all_gather(x, 'i'), mesh=m, in_specs=P('i'), "
         "out_specs=P(), check_vma=False)\n",
-        LAX + "f = jax.shard_map(lambda x, y: x, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
         LAX + "f = jax.shard_map(lambda x, y: x + 1, mesh=m, in_specs=(P(), P('i')), "
         "out_specs=P())\n",
         LAX + "f = jax.shard_map(lambda x: -x + y(), mesh=m, in_specs=P(), out_specs=P())\n",

@@ -68,7 +68,6 @@ RULE = Rule(
         'argv = ["train.py", "--jax_pmap_shmap_merge=false"]  # SL104',
     ),
     good=(
-        'import jax\njax.config.update("jax_enable_x64", True)',
         '"""Set JAX_PMAP_SHMAP_MERGE to 0."""',
         'print("JAX_PMAP_SHMAP_MERGE")',
         "import jax\nif hasattr(jax.config, 'jax_pmap_shmap_merge'):\n"

@@ -41,7 +41,6 @@ RULE = Rule(
     good=(
         "import jax\nfor x in xs:\n    y = jax.pmap(f)(x)",
         "import jax\ny = jax.pmap(lambda v: v + 1)(x)",
-        "import jax\ng = jax.pmap(lambda v: v + 1)\nfor x in xs:\n    y = g(x)",
         "import jax\nfor size in sizes:\n    g = jax.pmap(lambda v: v + size)",
         "import jax\nfor x in xs:\n    def later(x):\n        return jax.pmap(lambda v: v)(x)",
     ),

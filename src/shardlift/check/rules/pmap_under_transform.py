@@ -37,9 +37,7 @@ RULE = Rule(
     good=(
         "import jax\nstep = jax.pmap(jax.jit(f))",
         "import jax\nstep = jax.pmap(jax.grad(f))",
-        "import jax\np = jax.pmap(f)\ndef step(x):\n    return p(x)",
         "import jax\np = jax.pmap(f) if n else jax.jit(f)\nq = jax.jit(p)",
-        "import jax\np = jax.pmap(f)\ny = jax.tree.map(p, x)",
         "import jax\n@jax.jit\ndef step(x):\n    return f(x)\np = jax.pmap(step)",
         {
             "main.py": "import jax\nimport step\njax.distributed.initialize()",

@@ -43,7 +43,6 @@ RULE = Rule(
     good=(
         "import jax\nstep = jax.pmap(f)",
         "import jax\ndef make(f):\n    step = jax.pmap(f)\n    return 1",
-        "import functools, jax\njit = functools.partial(jax.jit, donate_argnums=0)",
         "from jax import pmap",
         "import jax\ndef build():\n    return jax.pmap(f)",
     ),

@@ -51,7 +51,6 @@ RULE = Rule(
         BLOCK_HEAD + "def f(x):\n    return jnp.sum(x[0])[None]\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return jnp.sum(x)\n"
         "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P()))\ny = g(x)\n",
-        BLOCK_HEAD + "def f(x):\n    return jnp.sum(x)\np = jax.pmap(f)\n",
         BLOCK_HEAD + "def f(x):\n    return jnp.sum(x)\n"
         "g = jax.shard_map(f, mesh=m, in_specs=P(), out_specs=P())\ny = g(x.reshape((n, -1)))\n",
     ),

@@ -41,10 +41,8 @@ RULE = Rule(
     ),
     good=(
         "first = jax.tree.map(lambda x: x.addressable_data(0), state)",
-        "class A:\n    def f(self):\n        return self.device_buffer",
-        "array.device_buffer = 1",
-        "if hasattr(x, 'device_buffer'):\n    y = x.device_buffer",
-        "text = '.device_buffers'",
+        "import jax\nclass A:\n    def f(self):\n        return self.device_buffer",
+        "import jax\nif hasattr(x, 'device_buffer'):\n    y = x.device_buffer",
     ),
     since=(0, 4, 27),
     rewritten_as=frozenset({Kind.NAME}),

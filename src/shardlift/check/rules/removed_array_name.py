@@ -22,7 +22,6 @@ RULE = Rule(
         "from jax.ops import index_update  # SL108",
     ),
     good=(
-        "import jax.numpy as jnp\ny = jnp.prod(x)",
         "import numpy as np\ny = np.product(x)",
         "import jax\ny = jax.ops.segment_sum(x, i)",
         "import itertools\ny = itertools.product(a, b)",

@@ -40,11 +40,9 @@ RULE = Rule(
         "from jax import config\nconfig.update('jax_array', True)  # SL113",
     ),
     good=(
-        "import jax\njax.config.update('jax_enable_x64', True)",
         "settings.update('jax_array', True)",
         "import jax\nif hasattr(jax.config, 'jax_array'):\n"
         "    jax.config.update('jax_array', True)",
-        "text = 'jax_eager_pmap'",
         "import jax\nif jax.__version_info__ < (0, 4):\n    jax.config.update('jax_array', True)",
     ),
     rewritten_as=frozenset({Kind.NAME}),

@@ -28,7 +28,6 @@ RULE = Rule(
         "import jax as j\nput = j.device_put_sharded  # SL101",
     ),
     good=(
-        "import jax\nx = jax.device_put(x, sharding)",
         "from mylib import device_put_sharded\nx = device_put_sharded(xs, devices)",
         "import jax\nif hasattr(jax, 'device_put_sharded'):\n"
         "    x = jax.device_put_sharded(xs, jax.devices())",

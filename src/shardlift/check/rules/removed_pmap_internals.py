@@ -22,7 +22,6 @@ RULE = Rule(
         "import jax\nprimitive = jax.interpreters.pxla.xla_pmap_p  # SL103",
     ),
     good=(
-        "from jax.interpreters import ad, batching, mlir",
         "import jax\nok = isinstance(x, jax.Array)",
         "import pxla\nok = isinstance(x, pxla.ShardedDeviceArray)",
         "from jax.interpreters import pxla\n"

@@ -27,7 +27,6 @@ RULE = Rule(
         "import functools, jax\npmap = functools.partial(jax.pmap, global_arg_shapes=s)  # SL112",
     ),
     good=(
-        "import jax\ng = jax.pmap(f, axis_name='i')",
         "import jax\ng = jax.pmap(f, axis_size=4)",
         "from mylib import pmap\ng = pmap(f, global_arg_shapes=shapes)",
         "global_arg_shapes = 1",

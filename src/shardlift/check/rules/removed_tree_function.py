@@ -25,7 +25,6 @@ RULE = Rule(
         "import jax\nfrom jax import tree_util\ny = tree_util.tree_multimap(f, x)  # SL105",
     ),
     good=(
-        "import jax\ny = jax.tree.map(f, x)",
         "import jax\ny = jax.tree_util.tree_map(f, x)",
         "from jax.tree_util import tree_map\ny = tree_map(f, x)",
         "import haiku\ny = haiku.tree_map(f, x)",

@@ -105,12 +105,10 @@ RULE = Rule(
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\n"
         "y = float(jax.device_get(f(x))[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
-        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i')\ny = g(f(x))",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: x / jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'j'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, name), axis_name=name)",
-        "import jax\nf = jax.vmap(lambda x: jax.lax.pmean(x, 'i'), axis_name='i')",
     ),
     since=(0, 8),
     rewritten_as=frozenset({Kind.READ, Kind.PLACEMENT}),

@@ -48,7 +48,6 @@ RULE = Rule(
         BLOCK_HEAD + "def f(x):\n    return x.squeeze(0).T[None]\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return jnp.squeeze(x, 0)[None]\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    y = x + 1\n    return y\n" + BLOCK_CALL,
-        BLOCK_HEAD + "def f(x):\n    return x.T\np = jax.pmap(f)\n",
         BLOCK_HEAD + "def f(x):\n    return x.T\n"
         "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = g(x)\n",
     ),

@@ -59,6 +59,5 @@ RULE = Rule(
         "@jax.jit\ndef step(x):\n    return g(x)\n",
         _HEAD + "def step(x):\n"
         "    return jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))(x)\n",
-        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n",
     ),
 )

@@ -115,11 +115,8 @@ RULE = Rule(
     ),
     good=(
         "import jax\nstate = jax.device_put(state, sharding)",
-        "from mylib import replicate\nstate = replicate(state)",
         "import jax\nimport jax.numpy as jnp\ny = jax.pmap(f)(jnp.stack([x] * 4))",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x] * n)",
-        "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x, n])",
-        "from flax import jax_utils\nstate = jax_utils.replicate(state)",
         "import jax\nimport jax.numpy as jnp\nx = jax.device_put(jnp.stack([x] * 4), rows)",
     ),
     rewritten_as=frozenset({Kind.NAME}),

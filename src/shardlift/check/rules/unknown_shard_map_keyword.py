@@ -58,7 +58,6 @@ RULE = Rule(
     good=(
         _HEAD + "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s), donate_argnums=0)",
         _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=s, out_specs=s, axis_names={'i'})",
-        _HEAD + "g = jax.smap(f, in_axes=0, out_axes=0, axis_name='i')",
         _HEAD + "g = jax.pmap(f, in_axes=0, donate_argnums=0)",
         "from mylib import shard_map\ng = shard_map(f, in_axes=0)",
     ),

@@ -82,7 +82,6 @@ RULE = Rule(
         },
     ),
     good=(
-        "import jax\nshapes = jax.tree.map(lambda v: v[0], batch)",
         "import jax\ndef save(state):\n"
         "    return jax.device_get(jax.tree.map(lambda x: x[0], state))",
         "import jax\np = jax.pmap(step)\nm = jax.tree.map(lambda v: v.mean(), p(x))",

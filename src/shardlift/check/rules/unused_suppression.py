@@ -35,7 +35,6 @@ RULE = Rule(
         "import jax\nx = jax.tree.map(f, t)  # noqa: SL105",
     ),
     good=(
-        "x = 1  # noqa: E501",
         "x = 1  # noqa",
         "text = '# noqa: SL201'",
         "import jax\nx = jax.tree_map(f, t)  # noqa: SL105",

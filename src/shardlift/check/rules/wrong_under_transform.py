@@ -43,7 +43,6 @@ RULE = Rule(
         "import jax\nstep = jax.jit(jax.pmap(f))",
         "import jax\nme = jax.process_index()\nstep = jax.pmap(jax.jit(f))",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ndef step(x):\n    return p(x)",
-        "import jax\nme = jax.process_index()\nstep = jax.jit(f)",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ny = jax.device_get(p(x))",
     ),
     since=(0, 8),

@@ -171,6 +171,34 @@ def test_the_last_arguments_may_be_static(axes: str, first: str) -> None:
     np.testing.assert_array_equal(run(before), run(text))
 
 
+@pytest.mark.parametrize(
+    ("line", "mesh", "named", "spec"),
+    [
+        ("from jax.sharding import Mesh, PartitionSpec as P", "Mesh", "jax.NamedSharding", "P"),
+        ("from jax import NamedSharding, P", "jax.sharding.Mesh", "NamedSharding", "P"),
+        ("from jax.sharding import PartitionSpec as i", None, None, "i"),
+        ("from jax.sharding import PartitionSpec\nPartitionSpec = print", None, None, None),
+        ("from jax.sharding import PartitionSpec as P\ndef f(P): pass", None, None, None),
+        ("if 0: from jax.sharding import PartitionSpec as P", None, None, None),
+        ("from optax import PartitionSpec as P", None, None, None),
+    ],
+)
+def test_names_of_sharding_are_those_that_the_file_imports(
+    line: str, mesh: str | None, named: str | None, spec: str | None
+) -> None:
+    mesh, named, spec = mesh or "jax.sharding.Mesh", named or "jax.NamedSharding", spec or "jax.P"
+    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", WHOLE_SITE[1:])
+    whole = f"{line}\n" + program(main=main).replace("x + jax", "x['w'] + jax")
+    text = after(whole)
+    written = WHOLE_WRITTEN.replace("jax.sharding.Mesh", mesh).replace("jax.P", spec)
+    assert written.replace("jax.NamedSharding", named) in text
+    assert after(text) == text
+    if "optax" not in line:
+        np.testing.assert_array_equal(run(whole), run(text))
+    below = program() + f"\n{line}\n"
+    assert "mesh = jax.sharding.Mesh(" in after(below)
+
+
 def test_the_mesh_of_the_training_step_is_called_mesh() -> None:
     text = after("import functools\n" + program(SITES["two axes"]))
     assert "mesh = jax.sharding.Mesh(jax.devices(), ('i',))" in text

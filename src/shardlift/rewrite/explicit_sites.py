@@ -16,7 +16,7 @@ from pathlib import PurePath
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock
 from shardlift.rewrite.forms import CallForm, between, end, has_comments
 from shardlift.rewrite.mapped_calls import find_calls
-from shardlift.rewrite.names import first_free, is_shadowed, jax_name
+from shardlift.rewrite.names import first_free, is_shadowed, jax_name, sharding_name
 from shardlift.rewrite.options import (
     DEFAULT_AXIS,
     Axes,
@@ -251,7 +251,7 @@ def _write_group(
     style: Style,
 ) -> dict[Mention, ExplicitSite | str]:
     """The text of the sites that share a mesh."""
-    texts = _mesh_text(file, key), f"{jax_name(file)[0]}.P({key.axis})"
+    texts = _mesh_text(file, key), f"{sharding_name(file, 'PartitionSpec')}({key.axis})"
     own = {m: _form(file, site, texts[0], texts[1]) for m, site in sites.items() if site.is_lazy}
     forms: dict[Mention, ExplicitSite | str] = {
         mention: ExplicitSite(form, (), sites[mention].plain.axis) for mention, form in own.items()
@@ -346,7 +346,7 @@ def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> s
 
 
 def _mesh_text(file: File, key: _MeshKey) -> str:
-    return f"{jax_name(file)[0]}.sharding.Mesh({key.devices}, ({key.axis},))"
+    return f"{sharding_name(file, 'Mesh')}({key.devices}, ({key.axis},))"
 
 
 def _each(site: _Site) -> tuple[int | None, ...]:
@@ -356,20 +356,20 @@ def _each(site: _Site) -> tuple[int | None, ...]:
 
 
 def _inner(site: _Site, mesh: str, spec: str) -> tuple[str, ...]:
-    jax = jax_name(site.options.file)[0]
-    specs = (_specs(axes, jax, spec) for axes in (site.plain.in_axes, site.plain.out_axes))
+    whole = sharding_name(site.options.file, "PartitionSpec")
+    specs = (_specs(axes, whole, spec) for axes in (site.plain.in_axes, site.plain.out_axes))
     in_specs, out_specs = specs
     return f"mesh={mesh}", f"in_specs={in_specs}", f"out_specs={out_specs}", "check_vma=False"
 
 
-def _specs(axes: Axes, jax: str, spec: str) -> str:
+def _specs(axes: Axes, whole: str, spec: str) -> str:
     if isinstance(axes, tuple):
-        parts = [_specs(axis, jax, spec) for axis in axes]
+        parts = [_specs(axis, whole, spec) for axis in axes]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     if not axes:
-        return f"{jax}.P()" if axes is None else spec
+        return f"{whole}()" if axes is None else spec
     name = spec.partition("(")[2] or f"*{spec})"
-    return f"{jax}.P({'None, ' * axes}{name}"
+    return f"{whole}({'None, ' * axes}{name}"
 
 
 def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
@@ -377,7 +377,8 @@ def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
     outer: list[Argument] = []
     if None in _each(site):
         # Whole arguments may be on one device, as under pmap: jit copies them to all.
-        whole = f"{jax}.NamedSharding({mesh}, {jax}.P())"
+        named, spec_of = (sharding_name(file, n) for n in ("NamedSharding", "PartitionSpec"))
+        whole = f"{named}({mesh}, {spec_of}())"
         placed = tuple(whole if axis is None else "None" for axis in _each(site))
         outer.append(CallText("in_shardings=", placed))
     if site.parameters:

@@ -9,11 +9,13 @@ from shardlift.check.renames import known_as
 from shardlift.rewrite.helpers import catalogue, is_written
 from shardlift.rewrite.home import MODULE
 from shardlift.source.file import File
-from shardlift.source.scopes import FUNCTIONS, Scope
+from shardlift.source.scopes import FUNCTIONS, Scope, bound_name
 from shardlift.source.values import External
 
 JAX = "import jax"
 _FLAX_UTILS = "flax.jax_utils"
+# Names of `jax.sharding`, and where `import jax` finds them.
+_SHARDING = {"PartitionSpec": "P", "NamedSharding": "NamedSharding", "Mesh": "sharding.Mesh"}
 
 
 def jax_name(file: File) -> tuple[str, frozenset[str]]:
@@ -37,6 +39,19 @@ def partial_name(file: File) -> tuple[str, frozenset[str]]:
             if of_it and bound[0].name == "partial":
                 return name, frozenset()
     return "functools.partial", frozenset({"import functools"})
+
+
+def sharding_name(file: File, name: str) -> str:
+    """What `jax.sharding.PartitionSpec` is called in a file: as it is imported, or `jax.P`."""
+    paths = [(External(f"jax.sharding.{name}"),), (External(f"jax.{_SHARDING[name]}"),)]
+    first = min((mention.node.lineno for mention in file.mentions), default=0)
+    for alias in file.index.only_imports:
+        is_above = file.index.parents[alias] in file.index.root.body and alias.lineno < first
+        if is_above and alias.name in (name, "P") and file.resolver.bound(alias) in paths:
+            scopes = [s for s in file.index.opens.values() if bound_name(alias) in s.names]
+            if scopes == [file.index.module]:
+                return bound_name(alias)
+    return f"{jax_name(file)[0]}.{_SHARDING[name]}"
 
 
 def flax_utils(file: File, node: ast.AST) -> tuple[str, frozenset[str]] | None:

@@ -48,6 +48,16 @@ def test_comments_and_strings_that_still_speak_of_pmap_are_listed(project: Path)
     stale = [one["message"] for one in told if one["code"] == "stale-text"]
     assert stale == [lines[-4], lines[-3]]
     assert "pkg/train.py: comments or strings still speak of pmap: line " in _run().stderr
+    for number in range(3):
+        (project / f"pkg/old{number}.py").write_text(f"{PMAP}# pmap\n# pmap\n")
+    stale = "comments or strings still speak of pmap"
+    assert (
+        f"\n{stale}: 8 lines in 4 files (pkg/old0.py:4, pkg/old1.py:4, pkg/old2.py:4, ...)\n"
+        in _run().stderr
+    )
+    assert _run("--verbose").stderr.count(f": {stale}: line ") == 4
+    for number in range(3):
+        (project / f"pkg/old{number}.py").unlink()
     train.write_text("x = 1  # pmap\n")
     assert "speak of pmap" not in _run().stderr  # nothing was rewritten
 

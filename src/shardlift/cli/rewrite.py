@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_FEW_FILES = 3  # with stale text, each named on a line of its own
 
 
 _OPTIONS = (
@@ -165,7 +166,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         for line in (*formats.by_hand(left), *pull_request.facts(request)):
             _say(line, diff)
         needs = sentences(raised, migration)
-        for line in (*stale_lines(migration), *needs):
+        for line in (*stale_lines(migration, asked.verbose), *needs):
             _say(line, diff)
         if diff and migration.changed:
             click.echo("Next: the same command with --write.", err=True)
@@ -285,15 +286,17 @@ def _summary(migration: Migration, diff: bool, verbose: bool) -> None:
     click.echo(_totals(migration, diff), err=diff)
 
 
-def stale_lines(migration: Migration) -> list[str]:
-    """The comments and strings that still speak of pmap, one line per file."""
+def stale_lines(migration: Migration, verbose: bool = False) -> list[str]:
+    """The comments and strings that still speak of pmap: a line per file, or one for many."""
     by_file: dict[str, list[str]] = {}
     for path, line, _ in find_leftovers(migration):
         by_file.setdefault(path, []).append(str(line))
-    return [
-        f"{path}: comments or strings still speak of pmap: {formats.numbers(lines)}"
-        for path, lines in by_file.items()
-    ]
+    stale = "comments or strings still speak of pmap"
+    if len(by_file) > _FEW_FILES and not verbose:
+        first = [f"{path}:{lines[0]}" for path, lines in by_file.items()][:_FEW_FILES]
+        number = count(sum(map(len, by_file.values())), "line")
+        return [f"{stale}: {number} in {len(by_file)} files ({', '.join(first)}, ...)"]
+    return [f"{path}: {stale}: {formats.numbers(lines)}" for path, lines in by_file.items()]
 
 
 def _say(line: str, aside: bool) -> None:

@@ -66,6 +66,8 @@ def floors(
             yield _SITES
         elif change.kind is Kind.DEVICE_AXIS:
             yield TESTED
+        elif change.kind is Kind.PLACEMENT and change.name:
+            yield _HELPERS["device_put_sharded"]  # by libraries' functions, without a helper
         elif (function := change.name.partition("(")[0]) in _KEYWORDS:
             yield _KEYWORDS[function]
         elif row is not None and row.successor:

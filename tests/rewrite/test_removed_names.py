@@ -172,6 +172,16 @@ def test_what_a_guard_hides_is_listed() -> None:
             "from jax import config\nconfig.update('jax_enable_x64', True)\n"
             "print(config.jax_enable_x64)\n",
         ),
+        (
+            "import os\nfrom jax.config import config\n"
+            "config.FLAGS.jax_backend_target = os.environ['COLAB_TPU_ADDR']\n"
+            "print(config.FLAGS.jax_backend_target)\nprint(os)\n",
+            "import os\nprint(os)\n",
+        ),
+        (
+            "from jax.config import config\nurl = config.FLAGS.jax_backend_target\n",
+            "from jax import config\nurl = config.FLAGS.jax_backend_target\n",
+        ),
     ],
 )
 def test_without_successor_but_with_an_answer(text: str, after: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
-from shardlift.source.removed_names import Removed
+from shardlift.source.removed_names import OPTIONS, Removed
 from shardlift.source.scopes import end
 from shardlift.source.statements import delete
 from shardlift.source.values import Result
@@ -59,6 +59,12 @@ def flag_edit(file: File, node: ast.Attribute) -> Edit | None:
     if not isinstance(option, ast.Attribute):
         return None
     config = file.text(node.value)
+    if isinstance(option.ctx, ast.Load) and option.attr in {*_OF_COLAB, *OPTIONS}:
+        call = file.index.parents[option]  # only print can go with the option
+        statement = file.index.parents.get(call)
+        if isinstance(statement, ast.Expr) and file.called(call) == "builtins.print":
+            return delete(file, statement) if getattr(call, "args", ()) == [option] else None
+        return None
     if isinstance(option.ctx, ast.Load):
         return file.replace(option, f"{config}.{option.attr}")
     statement = file.index.parents.get(option)

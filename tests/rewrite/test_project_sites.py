@@ -81,3 +81,19 @@ def test_axes_that_are_the_default_are_left_out(axes: str) -> None:
     text, _ = after(site)
     assert "b = spmd_map(f, axis_name='i', donate_argnums=0)\n" in text
     assert "in_axes" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [("", ""), (", donate_argnums=0", "donate"), (", in_axes=(0, None)", "axes, donate")],
+)
+def test_the_helper_is_the_smallest_that_serves_all_sites(options: str, parameters: str) -> None:
+    site = f"c = jax.pmap(f, 'i'{options})\nc(load(), load())\n"
+    first, _ = after(UNKNOWN)
+    for before in (HEAD + UNKNOWN, first):
+        text = migrated({"main.py": before + site})[0]["main.py"]
+        assert text.count("def spmd_map(") == 1
+        helper = text.partition("def spmd_map(")[2].partition('"""')[0]
+        assert ("in_axes" in helper) is ("axes" in parameters)
+        assert ("donate_argnums" in helper) is ("donate" in parameters)
+        assert migrated({"main.py": text})[0]["main.py"] == text

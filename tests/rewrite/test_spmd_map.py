@@ -16,7 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.helpers import AXES, catalogue, emit
+from shardlift.rewrite.helpers import AXES, DONATING, catalogue, emit
 from shardlift.source.model import HelperRequest
 from tests import children
 
@@ -34,7 +34,9 @@ STYLES = [
 
 ROWS = HelperRequest("spmd_map", axis="i")
 WITH_AXES = HelperRequest("spmd_map", frozenset({AXES}), "i")
-BOTH = pytest.mark.parametrize("request_", [ROWS, WITH_AXES], ids=["rows", "axes"])
+DONATED = HelperRequest("spmd_map", frozenset({DONATING}), "i")
+TEXTS = [ROWS, DONATED, WITH_AXES]
+EACH = pytest.mark.parametrize("request_", TEXTS, ids=["rows", "donating", "axes"])
 
 
 def spmd_map(asked: HelperRequest, style: Style = STYLES[0]) -> Callable[..., Any]:
@@ -71,7 +73,7 @@ CALLS: dict[str, tuple[dict[str, Any], Callable[..., Any], tuple[Any, ...]]] = {
 def test_it_computes_what_pmap_computes(name: str) -> None:
     options, function, args = CALLS[name]
     expected = jax.pmap(function, "i", **options)(*jax.tree.map(copied, args))
-    texts = [WITH_AXES] if "in_axes" in options else [ROWS, WITH_AXES]
+    texts = TEXTS[2 if "in_axes" in options else 1 if options else 0 :]
     for asked, style in itertools.product(texts, STYLES):
         mapped = spmd_map(asked, style)(function, "i", **options)
         got = mapped(*jax.tree.map(copied, args))
@@ -92,13 +94,13 @@ BAD = {"a number": (3.0,), "an array without rows": (jnp.array(3.0),), "nothing"
 
 
 @pytest.mark.parametrize("args", BAD.values(), ids=list(BAD))
-@BOTH
+@EACH
 def test_arguments_without_rows_are_an_error(request_: HelperRequest, args: Any) -> None:
     with pytest.raises((ValueError, IndexError)):  # jax.pmap 0.12: IndexError
         spmd_map(request_)(lambda x: x, "i")(*args)
 
 
-@BOTH
+@pytest.mark.parametrize("request_", TEXTS[1:], ids=["donating", "axes"])
 def test_arguments_by_name_are_sliced_and_not_donated(request_: HelperRequest) -> None:
     mapped = spmd_map(request_)(lambda x, y: x + y, "i", donate_argnums=(0,))
     x, y = jax.device_put((X, X), jax.NamedSharding(jax.make_mesh((8,), ("i",)), jax.P("i")))
@@ -129,7 +131,7 @@ def test_no_device_is_asked_for_before_the_first_call(monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         for name in ("devices", "local_devices", "process_count", "device_count"):
             patch.setattr(jax, name, None)
-        mapped = [spmd_map(asked)(total, "i") for asked in (ROWS, WITH_AXES)]
+        mapped = [spmd_map(asked)(total, "i") for asked in TEXTS]
     for one in mapped:
         one(X, X)
 
@@ -137,7 +139,8 @@ def test_no_device_is_asked_for_before_the_first_call(monkeypatch: pytest.Monkey
 def test_a_training_step_is_compiled_once() -> None:
     """Placing helpers use the axis name of the sites, so that all arrays have the same type."""
     names: dict[str, Any] = {"__name__": "written"}
-    exec(emit([HelperRequest("spmd_map", axis="batch"), HelperRequest("replicate")]), names)
+    asked = HelperRequest("spmd_map", frozenset({DONATING}), "batch")
+    exec(emit([asked, HelperRequest("replicate")]), names)
     traced: list[int] = []
 
     def step(state: Any, batch: Any) -> Any:
@@ -151,7 +154,7 @@ def test_a_training_step_is_compiled_once() -> None:
     assert traced == [1]
 
 
-@BOTH
+@EACH
 def test_under_other_transformations(request_: HelperRequest) -> None:
     mapped = spmd_map(request_)(lambda x: x**2, "i")
     assert_array_equal(jax.jit(mapped)(X), X**2)
@@ -165,7 +168,7 @@ def test_gradients_of_whole_arguments() -> None:
     assert_array_equal(jax.jit(jax.grad(lambda w: mapped(X, w).sum()))(W), X.sum(0))
 
 
-WRITTEN = [[one, *map(HelperRequest, NAMES)] for one in (ROWS, WITH_AXES)]
+WRITTEN = [[one, *map(HelperRequest, NAMES)] for one in TEXTS]
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -203,7 +206,7 @@ def test_no_line_is_longer_than_a_narrow_project_allows(typed: bool) -> None:
 
 
 def test_no_helper_is_longer_than_thirty_lines() -> None:
-    for helpers in ([ROWS], [WITH_AXES], *([HelperRequest(name)] for name in catalogue())):
+    for helpers in (*([text] for text in TEXTS), *([HelperRequest(name)] for name in catalogue())):
         text = emit(helpers)
         for part in text.split("\n\n\n")[1:]:
             assert len([line for line in part.splitlines() if line.strip()]) <= 30, part

@@ -67,4 +67,4 @@ def test_a_code_that_was_not_looked_for_is_not_unused() -> None:
 
 def test_a_text_that_is_not_python_has_comments_or_none() -> None:
     assert len(find_suppressions("x = 1\x00.4  # noqa: SL201\n")) <= 1
-    assert find_suppressions("x = (  # noqa: SL201\n")[0].codes == ("SL201",)
+    assert find_suppressions("x = (  # noqa: SL201\n")[1].codes == ("SL201",)

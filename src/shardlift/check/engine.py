@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
 
-from shardlift.check.noqa import by_line, find_suppressions, suppress
+from shardlift.check.noqa import find_suppressions, suppress
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.source.file import File
@@ -18,7 +18,7 @@ from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from shardlift.source.shard_maps import HELPERS, count_migrated
 from shardlift.source.sites import Role
-from shardlift.source.text import Source, UnreadableError, read_source
+from shardlift.source.text import UnreadableError, read_source
 from shardlift.source.values import Known, Mapped, Value
 from shardlift.source.wrappers import as_transform
 
@@ -37,12 +37,10 @@ class RuleSelection:
 
     def codes(self, path: str, settings: Settings) -> tuple[str, ...]:
         """The codes of the rules that are selected for a file and apply to the JAX of a project."""
-        ignored = self.ignore + tuple(
-            code
-            for pattern, codes in self.per_file_ignores.items()
-            if fnmatch(path, pattern) or fnmatch(path, f"*/{pattern}")
-            for code in codes
-        )
+        ignored = self.ignore
+        for pattern, codes in self.per_file_ignores.items():
+            if fnmatch(path, pattern) or fnmatch(path, f"*/{pattern}"):
+                ignored += codes
         return _codes(self.select, ignored, settings)
 
 
@@ -98,8 +96,8 @@ def check_file(
         return FileReport(path)
     fresh = project.fresh()
     try:
-        source = read_source(path, content)
-        return _check(fresh.file(path, source), source, codes, selected, rewriter_of)
+        file = fresh.file(path, read_source(path, content))
+        return _check(file, codes, selected, rewriter_of)
     except UnreadableError as error:
         return FileReport(path, unreadable=str(error))
     except (RecursionError, MemoryError):
@@ -162,56 +160,47 @@ def check_paths(
 
 
 def _check(
-    file: File,
-    source: Source,
-    codes: tuple[str, ...],
-    selected: tuple[str, ...],
-    rewriter_of: RewriterOf,
+    file: File, codes: tuple[str, ...], selected: tuple[str, ...], rewriter_of: RewriterOf
 ) -> FileReport:
-    findings, suppressed = _find(file, codes, selected, rewriter_of)
+    matches, suppressed = _find(file, [all_rules()[code] for code in codes], selected)
+    findings = {_finding(file, rule, match, rewriter_of) for rule, match in matches}
+    has_sites = any(word in file.source.text for word in ("pmap", "Parallel"))
+    mapped = [site for site in file.sites if site.role is Role.MAP] if has_sites else []
     return FileReport(
         path=file.path,
         findings=tuple(sorted(findings, key=_order)),
         parsed=True,
-        broken_cells=source.cells.broken if source.cells else (),
+        broken_cells=file.source.cells.broken if file.source.cells else (),
         suppressed=suppressed,
-        sites=_count_sites(file),
+        sites=len(mapped) + len(file.unfollowed) if has_sites else 0,
         migrated=count_migrated(file),
         exports=_exports(file),
     )
 
 
-def _count_sites(file: File) -> int:
-    if not any(word in file.source.text for word in ("pmap", "Parallel")):
-        return 0
-    return sum(site.role is Role.MAP for site in file.sites) + len(file.unfollowed)
-
-
 def _find(
-    file: File, codes: tuple[str, ...], selected: tuple[str, ...], rewriter_of: RewriterOf
-) -> tuple[set[Finding], int]:
-    """The findings of some rules, and the number of those that comments suppress."""
-    rules = [all_rules()[code] for code in codes]
-    matches = [(rule.code, match) for rule in rules for match in rule.visit(file)]
-    visits = [(rule.code, rule.visit_unused) for rule in rules if rule.visit_unused]
-    if not matches and not visits:
-        return set(), 0
+    file: File, rules: list[Rule], selected: tuple[str, ...]
+) -> tuple[list[tuple[Rule, Match]], int]:
+    """The matches of some rules, and the number of others that comments suppress."""
+    matches = [(rule, match) for rule in rules for match in rule.visit(file)]
+    if not matches and not any(rule.visit_unused for rule in rules):
+        return [], 0
     # A code that this run does not check may suppress something in another run.
     comments = find_suppressions(file.source.text, excused=all_rules().keys() - selected)
-    lines = by_line(comments)
-    kept = [(code, match) for code, match in matches if not suppress(lines, match.node, code)]
+    kept = [(rule, match) for rule, match in matches if not suppress(comments, match.node, rule)]
     suppressed = len(matches) - len(kept)
-    unused = [comment for comment in comments if comment.unused]
-    for code, visit in visits:
-        kept += [(code, match) for comment in unused for match in visit(file, comment)]
-    return {_finding(file, code, match, rewriter_of) for code, match in kept}, suppressed
+    unused = [comment for comment in comments.values() if comment.unused]
+    for rule in rules:
+        if visit := rule.visit_unused:
+            kept += [(rule, match) for comment in unused for match in visit(file, comment)]
+    return kept, suppressed
 
 
-def _finding(file: File, code: str, match: Match, rewriter_of: RewriterOf) -> Finding:
+def _finding(file: File, rule: Rule, match: Match, rewriter_of: RewriterOf) -> Finding:
     edits = () if match.imports else match.edits
     line = file.lines[getattr(match.node, "lineno", 1) - 1].strip()[:_LONGEST_TEXT]
-    rewriter = rewriter_of(file, all_rules()[code], match)
-    return Finding(code, file.path, file.span(match.node), match.message, edits, line, rewriter)
+    span, rewriter = file.span(match.node), rewriter_of(file, rule, match)
+    return Finding(rule.code, file.path, span, match.message, edits, line, rewriter)
 
 
 def _may_import(content: bytes, module: tuple[str, ...], name: str) -> bool:

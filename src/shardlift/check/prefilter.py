@@ -12,7 +12,6 @@ from functools import cache
 from itertools import chain
 
 from shardlift.check.rules import all_rules
-from shardlift.source.model import Rule
 
 # Without one of these words no rule matches but SL001. Most files are excluded by this test.
 _GATES = (b"jax", b"flax", b"pmap", b"PMAP")
@@ -41,14 +40,11 @@ def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False)
     if modules and (b"jax" in content or b"flax" in content):
         present.update(_names(content, modules))
     return tuple(
-        code
-        for code in codes
-        if not present.isdisjoint(by_code[code]) and _matches_pattern(all_rules()[code], content)
+        rule.code
+        for rule in (all_rules()[code] for code in codes)
+        if not present.isdisjoint(by_code[rule.code])
+        if rule.pattern is None or rule.pattern.search(content)
     )
-
-
-def _matches_pattern(rule: Rule, content: bytes) -> bool:
-    return rule.pattern is None or rule.pattern.search(content) is not None
 
 
 def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 
 from shardlift.check.successor_calls import (
     call_statement,
     flag_edit,
     is_rewritten_along,
-    renamed_for,
     successor_call,
     successor_value,
 )
@@ -54,7 +53,7 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     for node, row in _uses(file, rows):
         if _guard(file, node, row) is None:
             text = sentence(row) + (f"; {why}" if why else "")
-            yield Match(node, text, *fix(file, node, row), name=row.name)
+            yield Match(node, text, *_fix(file, node, row), name=row.name)
 
 
 def guarded_uses(
@@ -68,19 +67,16 @@ def guarded_uses(
 
 
 def _guard(file: File, node: ast.AST, row: Removed) -> ast.AST | None:
-    """What guards a use of a removed name; nothing if it is deleted with its guard."""
+    """What guards a use of a removed name; nothing if it is deleted with its guard.
+
+    That is a try that does nothing but call the function, and nothing if that fails.
+    """
     guard = guard_of(file, node, row.name, row.successor)
-    return None if row.is_deleted and _is_idle(file, guard, node) else guard
-
-
-def _is_idle(file: File, guard: ast.AST | None, node: ast.AST) -> bool:
-    """Whether a try does nothing but call a function, and nothing if that fails."""
-    if not isinstance(guard, ast.Try) or guard.orelse or guard.finalbody:
-        return False
-    handled = [statement for handler in guard.handlers for statement in handler.body]
-    return guard.body == [call_statement(file, node)] and all(
-        isinstance(statement, ast.Pass) for statement in handled
-    )
+    if not row.is_deleted or not isinstance(guard, ast.Try) or guard.orelse or guard.finalbody:
+        return guard
+    handled = (statement for handler in guard.handlers for statement in handler.body)
+    is_idle = all(isinstance(statement, ast.Pass) for statement in handled)
+    return None if is_idle and guard.body == [call_statement(file, node)] else guard
 
 
 def _uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
@@ -90,7 +86,7 @@ def _uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Remo
     yield from _imports(file, by_name)
 
 
-def fix(file: File, node: ast.AST, row: Removed) -> Fix:
+def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
     """The safe edits, and the imports that they need."""
     if isinstance(node, ast.Attribute):
         return _attribute_fix(file, node, row)
@@ -113,9 +109,13 @@ def fix(file: File, node: ast.AST, row: Removed) -> Fix:
 def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bool:
     """Whether nothing names `jax.a.b` of `import jax.a.b`, and `jax` is imported anyway."""
     names = (file.name(node) for node in file.index.nodes(ast.Attribute))
-    if alias.asname or any((name or "").startswith(alias.name) for name in names):
-        return False
-    others = (other for other in file.index.nodes(ast.Import) if other is not statement)
+    is_used = alias.asname or any((name or "").startswith(alias.name) for name in names)
+    return not is_used and _imports_jax(file, statement)
+
+
+def _imports_jax(file: File, besides: ast.Import) -> bool:
+    """Whether another statement is `import jax`."""
+    others = (other for other in file.index.nodes(ast.Import) if other is not besides)
     return any(a.name == "jax" and not a.asname for other in others for a in other.names)
 
 
@@ -123,49 +123,38 @@ def _delete_import(
     file: File, statement: ast.Import | ast.ImportFrom, alias: ast.alias, row: Removed
 ) -> tuple[Edit, ...]:
     """Delete an import, and the calls of its name, if it is used for nothing else."""
-    if isinstance(statement, ast.Import) and not alias.asname:  # it binds `jax`
-        inside = [n for n in file.index.nodes(ast.Attribute) if file.name(n) == row.name]
-        calls = [call_statement(file, node) for node in inside]
-        if None in calls:
-            return ()
-        others = [a for s in file.index.nodes(ast.Import) if s is not statement for a in s.names]
-        if not any(other.name == "jax" and not other.asname for other in others):
-            return (file.replace(alias, "jax"),)
-        if guard := _emptied_branch(file, statement, calls):
-            return (delete_with_gap(file, guard),)
-        return drop_names(file, statement, [alias])
-    calls = [call_statement(file, use) for use in uses_of(file, alias)]
+    binds_jax = isinstance(statement, ast.Import) and not alias.asname
+    uses: Iterable[ast.AST] = (
+        (node for node in file.index.nodes(ast.Attribute) if file.name(node) == row.name)
+        if binds_jax
+        else uses_of(file, alias)
+    )
+    calls = [call_statement(file, use) for use in uses]
     if None in calls:
         return ()
-    if guard := _emptied_branch(file, statement, calls):
-        return (delete_with_gap(file, guard),)
-    if calls and is_only_statement(file, statement, {statement, *calls}):
-        return (file.replace(statement, "pass"), *(delete(file, call) for call in calls if call))
-    dropped = drop_names(file, statement, [alias])
-    return (*dropped, *(delete(file, call) for call in calls if call))
+    if isinstance(statement, ast.Import) and binds_jax and not _imports_jax(file, statement):
+        return (file.replace(alias, "jax"),)
+    edits = drop_names(file, statement, [alias])
+    if len(statement.names) == 1 and is_only_statement(file, statement, calls):
+        if guard := branch_around(file, statement):
+            return (delete_with_gap(file, guard),)
+        edits = (file.replace(statement, "pass"),)
+    if binds_jax:  # the calls are matches of their own
+        return edits
+    return (*edits, *(delete(file, call) for call in calls if call))
 
 
-def _emptied_branch(
-    file: File, statement: ast.stmt, deleted: Collection[ast.stmt | None]
-) -> ast.If | None:
-    """The `if` that has nothing left once a statement and these are deleted."""
-    is_empty = is_only_statement(file, statement, deleted)
-    return branch_around(file, statement) if is_empty else None
-
-
-def _delete_call(file: File, statement: ast.stmt, row: Removed) -> tuple[Edit, ...]:
+def _delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
     """Delete a call of a module whose import beside it is deleted, too."""
     around = file.index.parents[statement]
     if isinstance(around, ast.Try) and is_alone(file, around):  # else it is guarded
-        if is_only_statement(file, around):
-            return (file.replace(around, "pass"),)
-        return (delete_with_gap(file, around),)
+        is_only = is_only_statement(file, around)
+        return file.replace(around, "pass") if is_only else delete_with_gap(file, around)
     imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
-    if guard := _emptied_branch(file, statement, imports):
-        return (delete_with_gap(file, guard),)
     if is_only_statement(file, statement, imports):
-        return (file.replace(statement, "pass"),)
-    return (delete(file, statement),)
+        guard = branch_around(file, statement)
+        return delete_with_gap(file, guard) if guard else file.replace(statement, "pass")
+    return delete(file, statement)
 
 
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
@@ -173,7 +162,7 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
         return _spell_successor(file, node, row)
     if row.is_deleted:
         statement = call_statement(file, node)
-        return (_delete_call(file, statement, row) if statement else ()), frozenset()
+        return ((_delete_call(file, statement, row),) if statement else ()), frozenset()
     is_flag = row.name.startswith("jax.config.") and row.name.endswith(".FLAGS")
     edit = flag_edit(file, node) if is_flag else successor_value(file, node, row)
     if edit is not None:
@@ -181,7 +170,7 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()
-    edits, imports = _spell_successor(file, node, renamed_for(row, use))
+    edits, imports = _spell_successor(file, node, replace(row, successor=use.successor, same=True))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
 
@@ -219,7 +208,7 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
     rows = _gone(file.project.settings)
     moves: dict[ast.alias, _Move] = {}
     for alias in statement.names:
-        removed = rows.get(f"{module}.{alias.name}") or _inside(f"{module}.{alias.name}", rows)
+        removed = _nearest(f"{module}.{alias.name}", rows)
         move = _move(file, alias, removed) if removed is not None else None
         if move is not None:
             moves[alias] = move
@@ -390,51 +379,42 @@ def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.A
     last = {name.rpartition(".")[2] for name in by_name} & known.keys()
     for node in sorted((node for name in last for node in known[name]), key=position):
         row = by_name.get(file.name(node) or "")
-        if row is None or not _root_is_name(node) or _leads_on(file, node, by_name):
+        if row is None:
             continue
-        if (
-            f"{file.name(node.value)}.{node.attr}" == row.name
-        ):  # else: a module of the project has it
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            continue  # `f().tree_map` is something else
+        parent = file.index.parents.get(node)
+        if isinstance(parent, ast.Attribute) and (file.name(parent) or "") in by_name:
+            continue  # a module, on the way to a name of it that has a row of its own
+        # Otherwise a module of the project has it.
+        if f"{file.name(node.value)}.{node.attr}" == row.name:
             yield node, row
-
-
-def _leads_on(file: File, node: ast.Attribute, by_name: dict[str, Removed]) -> bool:
-    """Whether a module is named on the way to a name of it that has a row of its own."""
-    parent = file.index.parents.get(node)
-    return isinstance(parent, ast.Attribute) and (file.name(parent) or "") in by_name
-
-
-def _root_is_name(node: ast.Attribute) -> bool:
-    """Whether the chain is names all the way down: `f().tree_map` is something else."""
-    root: ast.expr = node
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    return isinstance(root, ast.Name)
 
 
 def _imports(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
     for statement in file.index.nodes(ast.ImportFrom):
-        if statement.level or not (statement.module or "").startswith(("jax", "flax")):
-            continue
         module = statement.module or ""
-        whole = by_name.get(module) or _inside(module, by_name)
+        if statement.level or not module.startswith(("jax", "flax")):
+            continue
+        whole = _nearest(module, by_name)
         for alias in statement.names:
             row = by_name.get(f"{module}.{alias.name}")
+            if row is None:
+                row, whole = whole, None  # the module itself is gone: once is enough
             if row is not None:
                 yield alias, row
-            elif whole is not None:
-                yield alias, whole
-                whole = None  # the module itself is gone: once is enough
     for plain in file.index.nodes(ast.Import):
         for alias in plain.names:
-            row = by_name.get(alias.name) or _inside(alias.name, by_name)
+            row = _nearest(alias.name, by_name)
             if row is not None:
                 yield alias, row
 
 
-def _inside(module: str, by_name: dict[str, Removed]) -> Removed | None:
-    while module:
-        module = module.rpartition(".")[0]
-        if module in by_name:
-            return by_name[module]
-    return None
+def _nearest(name: str, by_name: dict[str, Removed]) -> Removed | None:
+    """The row of a name, or of the nearest module that contains it."""
+    while name and name not in by_name:
+        name = name.rpartition(".")[0]
+    return by_name.get(name)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
@@ -33,12 +32,50 @@ def successor_call(file: File, name: ast.expr, row: Removed) -> SuccessorCall | 
     if row.name == "jax.sharding.PmapSharding":
         checked = file.called(call) == "builtins.isinstance" and name in getattr(call, "args", ())
         return SuccessorCall((), "jax.sharding.NamedSharding") if checked else None
-    form = _FORMS.get(row.name)
-    if form is None or not isinstance(call, ast.Call) or call.func is not name:
+    is_called = isinstance(call, ast.Call) and call.func is name
+    return _rewritten(file, call, row.name) if is_called else None
+
+
+def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall | None:
+    """The call of a removed function, written for its successor."""
+    if not isinstance(call, ast.Call) or any(isinstance(a, ast.Starred) for a in call.args):
         return None
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(not k.arg for k in call.keywords):
+    if any(not keyword.arg for keyword in call.keywords):
         return None
-    return form(file, call)
+    match removed, len(call.args), len(call.keywords):
+        case "jax.core.axis_frame", 1, 0:
+            return _axis_frame(file, call)
+        # Functions of abstract values that have returned their argument since JAX 0.4.36.
+        case "jax.core.raise_to_shaped" | "jax.core.full_lower", 1, 0:
+            text = file.text(call.args[0])
+            is_atom = isinstance(call.args[0], _ATOMS)
+            return SuccessorCall((file.replace(call, text),)) if is_atom else None
+        case "jax.experimental.enable_x64", 0, 0:
+            return _with_argument(file, call, "jax.enable_x64", "True")
+        case "jax.experimental.enable_x64", _, _:
+            return SuccessorCall((), "jax.enable_x64")
+        case "jax.experimental.disable_x64", 0, 0:
+            return _with_argument(file, call, "jax.enable_x64", "False")
+        case "jax.lax.pvary", 2, 0:
+            text = file.source.text
+            quote = "'" if text.count("'") > text.count('"') else '"'
+            return _with_argument(file, call, "jax.lax.pcast", f", to={quote}varying{quote}")
+        case "jax.lax.tie_in", 2, 0:
+            return _tie_in(file, call)
+        # The same random bits: it shuffled each line along the axis on its own.
+        case "jax.random.shuffle", 2 | 3, _:
+            return _with_argument(file, call, "jax.random.permutation", ", independent=True")
+        case _, 3, _ if removed in _UPDATES:
+            return _update(file, call, _UPDATES[removed])
+    return None
+
+
+def _with_argument(file: File, call: ast.Call, successor: str, text: str) -> SuccessorCall | None:
+    """A call of the successor with one argument more, in front of the closing bracket."""
+    if file.text(call).rstrip(" )\n").endswith(","):
+        return None
+    line, column = end(call)
+    return SuccessorCall((Edit(file.stretch(line, column - 1, line, column - 1), text),), successor)
 
 
 def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:
@@ -91,13 +128,8 @@ def is_rewritten_along(file: File, name: ast.expr) -> bool:
     """Whether a use of `jax.ops.index` goes with the call that it is an argument of."""
     holder = file.index.parents.get(name)
     call = file.index.parents.get(holder) if isinstance(holder, ast.Subscript) else None
-    form = _FORMS.get(file.called(call) or "") if file.name(name) == "jax.ops.index" else None
-    return form is not None and isinstance(call, ast.Call) and form(file, call) is not None
-
-
-def renamed_for(row: Removed, use: SuccessorCall) -> Removed:
-    """The row as a plain renaming, for a use that calls another function."""
-    return replace(row, successor=use.successor, same=True)
+    is_index = file.name(name) == "jax.ops.index"
+    return is_index and _rewritten(file, call, file.called(call) or "") is not None
 
 
 def _axis_frame(file: File, call: ast.Call) -> SuccessorCall | None:
@@ -107,82 +139,37 @@ def _axis_frame(file: File, call: ast.Call) -> SuccessorCall | None:
     `axis_index` raises NameError for an axis that is not bound, as it did.
     """
     parent = file.index.parents.get(call)
-    if len(call.args) != 1 or call.keywords:
-        return None
     if isinstance(parent, ast.Attribute) and parent.attr == "size":
         rest = Edit(file.stretch(*end(call), *end(parent)), "")
         return SuccessorCall((rest,), "jax.lax.axis_size")
     return SuccessorCall((), "jax.lax.axis_index") if isinstance(parent, ast.Expr) else None
 
 
-def _x64(default: str) -> Callable[[File, ast.Call], SuccessorCall | None]:
-    def form(file: File, call: ast.Call) -> SuccessorCall | None:
-        if call.args or call.keywords:
-            return SuccessorCall((), "jax.enable_x64") if default == "True" else None
-        return SuccessorCall((_before_bracket(file, call, default),), "jax.enable_x64")
-
-    return form
-
-
-def _pvary(file: File, call: ast.Call) -> SuccessorCall | None:
-    text = file.source.text
-    quote = "'" if text.count("'") > text.count('"') else '"'
-    if len(call.args) != 2 or call.keywords or file.text(call).rstrip(" )\n").endswith(","):
-        return None
-    return SuccessorCall(
-        (_before_bracket(file, call, f", to={quote}varying{quote}"),), "jax.lax.pcast"
-    )
-
-
-def _shuffle(file: File, call: ast.Call) -> SuccessorCall | None:
-    """The same random bits: it shuffled each line along the axis on its own."""
-    if not 2 <= len(call.args) <= 3 or file.text(call).rstrip(" )\n").endswith(","):
-        return None
-    more = _before_bracket(file, call, ", independent=True")
-    return SuccessorCall((more,), "jax.random.permutation")
-
-
-def _identity(file: File, call: ast.Call) -> SuccessorCall | None:
-    """A function of abstract values that has returned its argument since JAX 0.4.36."""
-    if len(call.args) != 1 or call.keywords or not isinstance(call.args[0], _ATOMS):
-        return None
-    return SuccessorCall((file.replace(call, file.text(call.args[0])),))
-
-
-def _tie_in(file: File, call: ast.Call) -> SuccessorCall | None:
+def _tie_in(file: File, call: ast.Call) -> SuccessorCall:
     """A no-op since JAX 0.2: it returned its second argument."""
-    if len(call.args) != 2 or call.keywords:
-        return None
     text, statement = file.text(call.args[1]), file.index.parents.get(call)
     if isinstance(statement, ast.Assign) and [*map(file.text, statement.targets)] == [text]:
         return SuccessorCall((delete(file, statement),))  # `x = x`
     return SuccessorCall((file.replace(call, text),))
 
 
-def _indexed(method: str) -> Callable[[File, ast.Call], SuccessorCall | None]:
-    def form(file: File, call: ast.Call) -> SuccessorCall | None:
-        if len(call.args) != 3 or not isinstance(call.args[0], _ATOMS):
-            return None
-        array, index, value = call.args
-        made = file.only(array)
-        if isinstance(made, Result) and made.path.startswith("numpy."):
-            return None  # an array of NumPy has no `.at`
-        if isinstance(index, ast.Subscript) and file.name(index.value) == "jax.ops.index":
-            index = index.slice
-        options = "".join(f", {file.text(keyword)}" for keyword in call.keywords)
-        text = f"{file.text(array)}.at[{file.text(index)}].{method}({file.text(value)}{options})"
-        if "#" in text:
-            return None  # a comment, perhaps
-        one_line = re.sub(r"\s*\n\s*", " ", text)
-        fits = call.col_offset + len(one_line) <= _WIDE
-        return SuccessorCall((file.replace(call, one_line if fits else text),))
-
-    return form
-
-
-def _before_bracket(file: File, call: ast.Call, text: str) -> Edit:
-    line, column = end(call)
-    return Edit(file.stretch(line, column - 1, line, column - 1), text)
+def _update(file: File, call: ast.Call, method: str) -> SuccessorCall | None:
+    """`x.at[i].set(y)` for `index_update(x, i, y)`."""
+    array, index, value = call.args
+    made = file.only(array)
+    if not isinstance(array, _ATOMS) or (
+        isinstance(made, Result) and made.path.startswith("numpy.")  # it has no `.at`
+    ):
+        return None
+    if isinstance(index, ast.Subscript) and file.name(index.value) == "jax.ops.index":
+        index = index.slice
+    options = "".join(f", {file.text(keyword)}" for keyword in call.keywords)
+    text = f"{file.text(array)}.at[{file.text(index)}].{method}({file.text(value)}{options})"
+    if "#" in text:
+        return None  # a comment, perhaps
+    one_line = re.sub(r"\s*\n\s*", " ", text)
+    fits = call.col_offset + len(one_line) <= _WIDE
+    return SuccessorCall((file.replace(call, one_line if fits else text),))
 
 
 _WIDE = 100
@@ -190,19 +177,11 @@ _WIDE = 100
 _OF_COLAB = ("jax_xla_backend", "jax_backend_target")
 _VALUES = {"jax.numpy.NINF": "-{}.inf", "jax.numpy.NZERO": "-0.0", "jax.numpy.PZERO": "0.0"}
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
-_FORMS: dict[str, Callable[[File, ast.Call], SuccessorCall | None]] = {
-    "jax.core.axis_frame": _axis_frame,
-    "jax.core.raise_to_shaped": _identity,
-    "jax.core.full_lower": _identity,
-    "jax.experimental.enable_x64": _x64("True"),
-    "jax.experimental.disable_x64": _x64("False"),
-    "jax.lax.pvary": _pvary,
-    "jax.lax.tie_in": _tie_in,
-    "jax.random.shuffle": _shuffle,
-    **{
-        f"jax.ops.index_{name}": _indexed(method)
-        for name, method in {
-            "update": "set", "add": "add", "mul": "multiply", "min": "min", "max": "max"
-        }.items()
-    },
-}  # fmt: skip
+# By function: the method of `x.at[i]` that does the same.
+_UPDATES = {
+    "jax.ops.index_update": "set",
+    "jax.ops.index_add": "add",
+    "jax.ops.index_mul": "multiply",
+    "jax.ops.index_min": "min",
+    "jax.ops.index_max": "max",
+}

@@ -32,20 +32,22 @@ def matches_under_transform(file: File, message: str) -> Iterator[Match]:
 def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]:
     """Each place where a pmapped function runs inside a transform, and the two."""
     calls = dict(file.mapped_calls)
+    bodies: list[tuple[ast.AST, str]] = []
     for name, places in TRANSFORMS.items():
         for call in file.calls_of(name):
             for operand in (call.args[place] for place in places if place < len(call.args)):
+                function = function_of(file, operand)
                 if (mapped := surely_mapped(file, operand)) is not None:
                     yield call, name, mapped
-                else:
-                    yield from _called_in(file, operand, calls, name)
-    for function in file.index.nodes(ast.FunctionDef):
-        for decorator in function.decorator_list:
-            transform = decorating_transform(file, decorator)
-            if transform is not None:
-                for inner in file.index.calls_in[function]:
-                    if inner in calls:
-                        yield inner, transform, calls[inner]
+                elif function is not None and function.file is file:
+                    bodies.append((function.node, name))
+    for definition in file.index.nodes(ast.FunctionDef):
+        transforms = (decorating_transform(file, node) for node in definition.decorator_list)
+        bodies += [(definition, transform) for transform in transforms if transform is not None]
+    for body, transform in bodies:
+        for inner in file.index.calls_in[body] if isinstance(body, FUNCTIONS) else ():
+            if inner in calls:
+                yield inner, transform, calls[inner]
 
 
 def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
@@ -56,16 +58,6 @@ def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
         return ()
     is_mapped = surely_mapped(file, node.args[0]) is not None
     return (file.replace(node, file.text(node.args[0])),) if is_mapped else ()
-
-
-def _called_in(
-    file: File, operand: ast.expr, calls: dict[ast.Call, Mapped], name: str
-) -> Iterator[tuple[ast.AST, str, Mapped]]:
-    function = function_of(file, operand)
-    if function is not None and function.file is file and isinstance(function.node, FUNCTIONS):
-        for inner in file.index.calls_in[function.node]:
-            if inner in calls:
-                yield inner, name, calls[inner]
 
 
 def decorating_transform(file: File, decorator: ast.expr) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
 from shardlift.source.idioms import axis_of, collectives
 from shardlift.source.libraries import MESHES
@@ -56,10 +57,9 @@ def _binds_axes(file: File, body: ast.AST) -> bool:
     )
 
 
-_HEAD = (
-    "import jax\nfrom jax import lax\nfrom jax.sharding import Mesh, PartitionSpec as P\n"
-    "mesh = Mesh(devices, ('i',))\n"
-)
+_HEAD = f"{LAX}mesh = jax.sharding.Mesh(devices, ('i',))\n"
+_SPECS = "in_specs=P('i'), out_specs=P()"
+_MAPPED = f"f = jax.shard_map(g, mesh=mesh, {_SPECS})"
 
 RULE = Rule(
     code="SL704",
@@ -69,19 +69,14 @@ RULE = Rule(
     reference=f"{GUIDE}#collectives",
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'batch'), mesh=mesh, in_specs=P('i'), "
-        "out_specs=P())  # SL704\n",
-        _HEAD + "def g(x):\n    return lax.pmean(x, axis_name='j')  # SL704\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P())\n",
+        f"{_HEAD}f = jax.shard_map(lambda x: lax.psum(x, 'batch'), mesh=mesh, {_SPECS})  # SL704",
+        f"{_HEAD}def g(x):\n    return lax.pmean(x, axis_name='j')  # SL704\n{_MAPPED}",
     ),
     good=(
-        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=mesh, in_specs=P('i'), "
-        "out_specs=P())\n",
-        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, 'j'), mesh=other, in_specs=P('i'), "
-        "out_specs=P())\n",
-        _HEAD + "def g(x):\n    return jax.vmap(lambda v: lax.psum(v, 'j'), axis_name='j')(x)\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P())\n",
-        _HEAD + "f = jax.shard_map(lambda x: lax.psum(x, name), mesh=mesh, in_specs=P('i'), "
-        "out_specs=P())\n",
+        f"{_HEAD}f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=mesh, {_SPECS})",
+        f"{_HEAD}f = jax.shard_map(lambda x: lax.psum(x, 'j'), mesh=other, {_SPECS})",
+        f"{_HEAD}def g(x):\n    return jax.vmap(lambda v: lax.psum(v, 'j'), axis_name='j')(x)\n"
+        f"{_MAPPED}",
+        f"{_HEAD}f = jax.shard_map(lambda x: lax.psum(x, name), mesh=mesh, {_SPECS})",
     ),
 )

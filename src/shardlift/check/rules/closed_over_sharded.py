@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from shardlift.check.rules._examples import SPECS
 from shardlift.source.file import File
 from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 from shardlift.source.shard_maps import placed_spec
@@ -40,10 +41,8 @@ def _is_sharded(file: File, node: ast.expr) -> bool:
     return any(entry is not None for entry in placed_spec(file, node) or ())
 
 
-_HEAD = (
-    "import jax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
-    "w = jax.device_put(w, NamedSharding(mesh, P('i')))\n"
-)
+_HEAD = f"{SPECS}w = jax.device_put(w, jax.NamedSharding(mesh, P('i')))\n"
+_CALL = "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))"
 
 RULE = Rule(
     code="SL709",
@@ -53,21 +52,14 @@ RULE = Rule(
     reference=SHARD_MAP,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "def f(x):\n    return x + w  # SL709\n"
-        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        "import jax\nfrom jax.sharding import PartitionSpec as P\np = jax.pmap(init)\n"
-        "state = p(keys)\ndef f(x):\n    return x + state  # SL709\n"
-        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        f"{_HEAD}def f(x):\n    return x + w  # SL709\n{_CALL}",
+        f"{SPECS}p = jax.pmap(init)\nw = p(keys)\ndef f(x):\n    return x + w  # SL709\n{_CALL}",
     ),
     good=(
-        _HEAD + "def f(x, w):\n    return x + w\n"
-        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        "import jax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
-        "w = jax.device_put(w, NamedSharding(mesh, P()))\ndef f(x):\n    return x + w\n"
-        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        "import jax\nfrom jax.sharding import PartitionSpec as P\ndef f(x):\n    return x + w\n"
-        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        _HEAD + "def f(x):\n    w = x\n    return x + w\n"
-        "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        f"{_HEAD}def f(x, w):\n    return x + w\n{_CALL}",
+        f"{SPECS}w = jax.device_put(w, jax.NamedSharding(mesh, P()))\n"
+        f"def f(x):\n    return x + w\n{_CALL}",
+        f"{SPECS}def f(x):\n    return x + w\n{_CALL}",
+        f"{_HEAD}def f(x):\n    w = x\n    return x + w\n{_CALL}",
     ),
 )

@@ -29,10 +29,8 @@ def visit(file: File) -> Iterator[Match]:
                 keyword.arg in ("axis_types", None) for keyword in value.call.keywords
             )
             if not typed and not _places(file, value):
-                yield Match(
-                    mesh,
-                    "make_mesh creates Explicit axes: unplaced inputs raise an error",
-                )
+                text = "make_mesh creates Explicit axes: unplaced inputs raise an error"
+                yield Match(mesh, text)
 
 
 def _places(file: File, mesh: Result) -> bool:
@@ -40,6 +38,9 @@ def _places(file: File, mesh: Result) -> bool:
         call.args and file.only(call.args[0]) == mesh for call in file.calls_of(*NAMED_SHARDINGS)
     )
 
+
+_MADE = f"{SPECS}mesh = jax.make_mesh((8,), ('i',))\n"
+_CALL = "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))"
 
 RULE = Rule(
     code="SL701",
@@ -49,22 +50,16 @@ RULE = Rule(
     reference=SHARD_MAP,
     names=("jax.make_mesh",),
     bad=(
-        SPECS + "mesh = jax.make_mesh((8,), ('i',))\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))  # SL701\n",
-        SPECS + "from functools import partial\nmesh = jax.make_mesh((8,), ('i',))\n"
+        f"{_MADE}{_CALL}  # SL701",
+        f"{_MADE}from functools import partial\n"
         "@partial(jax.shard_map, mesh=mesh, in_specs=P('i'), out_specs=P('i'))  # SL701\n"
-        "def f(x):\n    return x\n",
+        "def f(x):\n    return x",
     ),
     good=(
-        SPECS + "mesh = jax.sharding.Mesh(devices, ('i',))\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        SPECS + "mesh = jax.make_mesh((8,), ('i',), axis_types=(jax.sharding.AxisType.Auto,))\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
-        SPECS + "mesh = jax.make_mesh((8,), ('i',))\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P(), out_specs=P())\n",
-        SPECS + "mesh = jax.make_mesh((8,), ('i',))\nx = jax.device_put(x, "
-        "jax.NamedSharding(mesh, P('i')))\n"
-        "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))\n",
+        f"{SPECS}mesh = jax.sharding.Mesh(devices, ('i',))\n{_CALL}",
+        f"{SPECS}mesh = jax.make_mesh((8,), ('i',), axis_types=types)\n{_CALL}",
+        f"{_MADE}f = jax.shard_map(g, mesh=mesh, in_specs=P(), out_specs=P())",
+        f"{_MADE}x = jax.device_put(x, jax.NamedSharding(mesh, P('i')))\n{_CALL}",
     ),
     since=(0, 9),
 )

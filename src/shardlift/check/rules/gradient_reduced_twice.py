@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.check.gradients import checked_gradients, loss_is_reduced, reductions_of
+from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
 from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 
@@ -24,11 +25,9 @@ def visit(file: File) -> Iterator[Match]:
                 yield Match(call, text)
 
 
-_HEAD = (
-    "import jax\nfrom functools import partial\nfrom jax import lax\n"
-    "from jax.sharding import PartitionSpec as P\n"
-    "def loss(w, x):\n    return (w * x).sum()\n"
-)
+_HEAD = f"{LAX}from functools import partial\ndef loss(w, x):\n    return (w * x).sum()\n"
+_STEP = "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')\n"
+_MAPPED = "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P()"
 
 RULE = Rule(
     code="SL501",
@@ -38,24 +37,18 @@ RULE = Rule(
     reference=SHARD_MAP,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "@partial(jax.shard_map, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n"
-        "def step(w, x):\n    g = jax.grad(loss)(w, x)\n    return lax.pmean(g, 'i')  # SL501\n",
-        _HEAD + "def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)\n"
-        "    return jax.tree.map(lambda v: lax.psum(v, 'i'), g)  # SL501\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
+        f"{_HEAD}@partial(jax.shard_map, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n"
+        "def step(w, x):\n    g = jax.grad(loss)(w, x)\n    return lax.pmean(g, 'i')  # SL501",
+        f"{_HEAD}def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)\n"
+        f"    return jax.tree.map(lambda v: lax.psum(v, 'i'), g)  # SL501\n{_MAPPED})",
     ),
     good=(
-        _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P(), check_vma=False)\n",
-        _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
-        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
-        _HEAD + "def total(w, x):\n    return lax.pmean(loss(w, x), 'i')\n"
-        "def step(w, x):\n    return lax.pmean(jax.grad(total)(w, x), 'i')\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
-        _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())\n",
+        f"{_HEAD}{_STEP}{_MAPPED}, check_vma=False)",
+        f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())",
+        f"{_HEAD}def step(w, x):\n    return jax.grad(loss)(w, x)\n{_MAPPED})",
+        f"{_HEAD}def total(w, x):\n    return lax.pmean(loss(w, x), 'i')\n"
+        f"def step(w, x):\n    return lax.pmean(jax.grad(total)(w, x), 'i')\n{_MAPPED})",
+        f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())",
     ),
     since=(0, 7),
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.check.gradients import checked_gradients, loss_is_reduced
+from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
 from shardlift.source.model import SHARD_MAP, Level, Match, Rule
 
@@ -22,10 +23,9 @@ def visit(file: File) -> Iterator[Match]:
             yield Match(gradient.call, text)
 
 
-_HEAD = (
-    "import jax\nfrom jax import lax\nfrom jax.sharding import PartitionSpec as P\n"
-    "def loss(w, x):\n    return lax.pmean((w * x).sum(), 'i')\n"
-)
+_HEAD = f"{LAX}def loss(w, x):\n    return lax.pmean((w * x).sum(), 'i')\n"
+_STEP = "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
+_MAPPED = "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P()"
 
 RULE = Rule(
     code="SL502",
@@ -35,22 +35,17 @@ RULE = Rule(
     reference=SHARD_MAP,
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
-        _HEAD
-        + "def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL502\n    return g\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=(P('i'), P('i')), out_specs=P('i'))\n",
+        f"{_HEAD}def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"
+        f"{_MAPPED})",
+        f"{_HEAD}def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL502\n"
+        "    return g\nf = jax.shard_map(step, mesh=m, in_specs=(P('i'), P('i')), out_specs=P('i'))",
     ),
     good=(
-        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P(), check_vma=False)\n",
-        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())\n",
-        _HEAD + "def plain(w, x):\n    return (w * x).sum()\n"
-        "def step(w, x):\n    return lax.pmean(jax.grad(plain)(w, x), 'i')\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())\n",
-        _HEAD + "def step(w, x):\n    return jax.grad(loss)(w, x)\n"
-        "f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())\n",
+        f"{_HEAD}{_STEP}{_MAPPED}, check_vma=False)",
+        f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())",
+        f"{_HEAD}def plain(w, x):\n    return (w * x).sum()\n"
+        f"def step(w, x):\n    return lax.pmean(jax.grad(plain)(w, x), 'i')\n{_MAPPED})",
+        f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())",
     ),
     since=(0, 7),
 )

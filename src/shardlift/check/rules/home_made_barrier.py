@@ -28,19 +28,15 @@ def visit(file: File) -> Iterator[Match]:
     for call, mapped in file.mapped_calls:
         if len(call.args) == 1 and _only_reduces(mapped):
             filler = file.definition(call.args[0])
-            if file.called(filler) in _FILLERS and _only_waits(file, call):
+            if file.called(filler) in _FILLERS and _only_waits(file, call, filler):
+                edits: tuple[Edit, ...] = ()
+                statement = file.index.statement(call)
+                if statement and _is_discarded(file, call) and file.many_processes:
+                    scope = scope_name(file, statement).rpartition(".")[2] or "barrier"
+                    barrier = f'multihost_utils.sync_global_devices("{scope}")'
+                    edits = (file.replace(statement, barrier),)
                 text = "a barrier made with pmap: use sync_global_devices(name)"
-                yield Match(call, text, *_sync(file, call))
-
-
-def _sync(file: File, call: ast.Call) -> tuple[tuple[Edit, ...], frozenset[str]]:
-    """The statement as JAX's own barrier, if all that it does is to wait."""
-    statement = file.index.statement(call)
-    if statement is None or not _is_discarded(file, call) or not file.many_processes:
-        return (), frozenset()
-    scope = scope_name(file, statement).rpartition(".")[2] or "barrier"
-    text = f'multihost_utils.sync_global_devices("{scope}")'
-    return (file.replace(statement, text),), frozenset({_IMPORT})
+                yield Match(call, text, edits, frozenset({_IMPORT} if edits else ()))
 
 
 def _only_reduces(mapped: Mapped) -> bool:
@@ -48,10 +44,11 @@ def _only_reduces(mapped: Mapped) -> bool:
     return len(results) == 1 and results[0][0].called(results[0][1]) in REDUCTIONS
 
 
-def _only_waits(file: File, call: ast.Call) -> bool:
+def _only_waits(file: File, call: ast.Call, filler: ast.expr) -> bool:
     statement = file.index.statement(call)
     if _is_discarded(file, call) and file.many_processes:
-        return any(device_count(file, node) for node in _counts_in(file, call))
+        nodes = (n for n in ast.walk(filler) if isinstance(n, ast.Name | ast.Call))
+        return any(device_count(file, node) for node in nodes)
     names = [target.id for target in getattr(statement, "targets", []) if hasattr(target, "id")]
     for parent in file.index.ancestors(call):
         if isinstance(parent, ast.FunctionDef):
@@ -75,12 +72,6 @@ def _is_discarded(file: File, call: ast.Call) -> bool:
             return False
         node = parent
     return False
-
-
-def _counts_in(file: File, call: ast.Call) -> Iterator[ast.expr]:
-    for node in ast.walk(file.definition(call.args[0])):
-        if isinstance(node, (ast.Name, ast.Call)):
-            yield node
 
 
 def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:

@@ -46,6 +46,8 @@ def _is_local(file: File, node: ast.expr) -> bool:
     return isinstance(made, (ast.Call, ast.Subscript)) and any(name in _LOCAL for name in names)
 
 
+_STEP = "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+
 RULE = Rule(
     code="SL605",
     level=Level.BROKEN,
@@ -54,18 +56,14 @@ RULE = Rule(
     reference=f"{GUIDE}#the-migration-pattern-stitching",
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
-        "mine = load(jax.process_index())\ny = step(mine)  # SL605",
-        "import jax\nn = jax.process_count()\n"
-        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
+        f"{_STEP}mine = load(jax.process_index())\ny = step(mine)  # SL605",
+        f"{_STEP}n = jax.process_count()\n"
         "y = step(x.reshape((jax.local_device_count(), -1)))  # SL605",
     ),
     good=(
-        "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\n"
-        "x = jax.make_array_from_process_local_data(s, load(jax.process_index()))\ny = step(x)",
-        "import jax\nn = jax.process_count()\n"
-        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(x)",
-        "import jax\nn = jax.process_count()\n"
-        "step = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_specs=s))\ny = step(np.ones(8))",
+        f"{_STEP}x = jax.make_array_from_process_local_data(s, load(jax.process_index()))\n"
+        "y = step(x)",
+        f"{_STEP}n = jax.process_count()\ny = step(x)",
+        f"{_STEP}n = jax.process_count()\ny = step(np.ones(8))",
     ),
 )

@@ -68,6 +68,8 @@ def _adds_local(shard_map: ShardMap, body: Known) -> bool:
     )
 
 
+_HEAD = f"{LAX}f = jax.shard_map("
+
 RULE = Rule(
     code="SL703",
     level=Level.BROKEN,
@@ -76,27 +78,22 @@ RULE = Rule(
     reference=f"{GUIDE}#collectives",
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "
-        "out_specs=P('i'))  # SL703\n",
-        LAX + "f = jax.shard_map(lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P(), "
-        "check_vma=False)  # SL703\n",
-        LAX + "from functools import partial\n@jax.jit\n"
-        "@partial(jax.shard_map, mesh=m, in_specs=(P('i'), P()), out_specs=P())  "
-        "# SL703\ndef f(x, y):\n    return x + y\n",
+        f"{_HEAD}lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), out_specs=P('i'))  # SL703",
+        f"{_HEAD}lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P(), check_vma=False)  # SL703",
+        f"{LAX}from functools import partial\n@jax.jit\n"
+        "@partial(jax.shard_map, mesh=m, in_specs=(P('i'), P()), out_specs=P())  # SL703\n"
+        "def f(x, y):\n    return x + y",
     ),
     good=(
-        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), "
-        "out_specs=P())\n",
-        LAX + "f = jax.shard_map(lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P('i'))\n",
-        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i', 'j'), "
-        "out_specs=P('j'))\n",
-        LAX + "f = jax.shard_map(lambda x: g(x), mesh=m, in_specs=P('i'), out_specs=P())\n",
-        LAX + "f = jax.shard_map(lambda x: lax.all_gather(x, 'i'), mesh=m, in_specs=P('i'), "
-        "out_specs=P(), check_vma=False)\n",
-        LAX + "f = jax.shard_map(lambda x, y: x + 1, mesh=m, in_specs=(P(), P('i')), "
-        "out_specs=P())\n",
-        LAX + "f = jax.shard_map(lambda x: -x + y(), mesh=m, in_specs=P(), out_specs=P())\n",
-        LAX + "f = jax.shard_map(lambda x: lax.psum(x, 'i', axis_index_groups=halves), mesh=m, "
-        "in_specs=P('i'), out_specs=P('i'), check_vma=False)\n",
+        f"{_HEAD}lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), out_specs=P())",
+        f"{_HEAD}lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P('i'))",
+        f"{_HEAD}lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i', 'j'), out_specs=P('j'))",
+        f"{_HEAD}lambda x: g(x), mesh=m, in_specs=P('i'), out_specs=P())",
+        f"{_HEAD}lambda x: lax.all_gather(x, 'i'), mesh=m, in_specs=P('i'), out_specs=P(), "
+        "check_vma=False)",
+        f"{_HEAD}lambda x, y: x + 1, mesh=m, in_specs=(P(), P('i')), out_specs=P())",
+        f"{_HEAD}lambda x: -x + y(), mesh=m, in_specs=P(), out_specs=P())",
+        f"{_HEAD}lambda x: lax.psum(x, 'i', axis_index_groups=halves), mesh=m, in_specs=P('i'), "
+        "out_specs=P('i'))",
     ),
 )

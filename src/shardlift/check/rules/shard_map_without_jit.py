@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from shardlift.check.rules._examples import SPECS
 from shardlift.check.transforms import decorating_transform
 from shardlift.source.file import File
 from shardlift.source.model import GUIDE, Level, Match, Rule
@@ -35,7 +36,11 @@ def _is_jitted(function: Known) -> bool:
     return any(decorating_transform(function.file, node) == "jax.jit" for node in decorators)
 
 
-_HEAD = "import jax\nfrom functools import partial\nfrom jax.sharding import PartitionSpec as P\n"
+_HEAD = f"{SPECS}from functools import partial\n"
+_MAPPED = "jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))"
+_DECORATED = (
+    "@partial(jax.shard_map, mesh=m, in_specs=P('i'), out_specs=P('i'))\ndef g(x):\n    return x\n"
+)
 
 RULE = Rule(
     code="SL710",
@@ -45,19 +50,13 @@ RULE = Rule(
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
-        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
-        "y = g(x)  # SL710\n",
-        _HEAD + "@partial(jax.shard_map, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
-        "def g(x):\n    return x\ny = g(x)  # SL710\n",
+        f"{_HEAD}g = {_MAPPED}\ny = g(x)  # SL710",
+        f"{_HEAD}{_DECORATED}y = g(x)  # SL710",
     ),
     good=(
-        _HEAD + "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\n"
-        "y = g(x)\n",
-        _HEAD + "@jax.jit\n@partial(jax.shard_map, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
-        "def g(x):\n    return x\ny = g(x)\n",
-        _HEAD + "g = jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))\n"
-        "@jax.jit\ndef step(x):\n    return g(x)\n",
-        _HEAD + "def step(x):\n"
-        "    return jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i'))(x)\n",
+        f"{_HEAD}g = jax.jit({_MAPPED})\ny = g(x)",
+        f"{_HEAD}@jax.jit\n{_DECORATED}y = g(x)",
+        f"{_HEAD}g = {_MAPPED}\n@jax.jit\ndef step(x):\n    return g(x)",
+        f"{_HEAD}def step(x):\n    return {_MAPPED}(x)",
     ),
 )

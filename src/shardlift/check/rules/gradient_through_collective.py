@@ -38,7 +38,8 @@ RULE = Rule(
         f"{_HEAD}def step(w, x):\n    return lax.pmean(jax.grad(loss)(w, x), 'i')  # SL502\n"
         f"{_MAPPED})",
         f"{_HEAD}def step(w, x):\n    l, g = jax.value_and_grad(loss)(w, x)  # SL502\n"
-        "    return g\nf = jax.shard_map(step, mesh=m, in_specs=(P('i'), P('i')), out_specs=P('i'))",
+        "    return g\n"
+        "f = jax.shard_map(step, mesh=m, in_specs=(P('i'), P('i')), out_specs=P('i'))",
     ),
     good=(
         f"{_HEAD}{_STEP}{_MAPPED}, check_vma=False)",

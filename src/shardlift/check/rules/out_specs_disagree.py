@@ -79,7 +79,7 @@ RULE = Rule(
     names=("jax.shard_map", "jax.experimental.shard_map"),
     bad=(
         f"{_HEAD}lambda x: lax.psum(x, 'i'), mesh=m, in_specs=P('i'), out_specs=P('i'))  # SL703",
-        f"{_HEAD}lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P(), check_vma=False)  # SL703",
+        f"{_HEAD}lambda x: x * 2, mesh=m, in_specs=P('i'), out_specs=P())  # SL703",
         f"{LAX}from functools import partial\n@jax.jit\n"
         "@partial(jax.shard_map, mesh=m, in_specs=(P('i'), P()), out_specs=P())  # SL703\n"
         "def f(x, y):\n    return x + y",

@@ -231,6 +231,8 @@ def test_a_fault_of_ours_is_told_and_costs_one_file(monkeypatch: pytest.MonkeyPa
         ("project.optional-dependencies.a = 4", None),
         ("[tool.poetry.dependencies]\njax = [1]", None),
         ("[tool.poetry]\ndependencies = 1", None),
+        ("[tool.poetry]\ngroup = 1\ndev-dependencies = 1", None),
+        ("[tool.poetry.group]\ndev = 1\ntpu.dependencies = 2", None),
         ("x = " + "[" * 5000, "nested too deeply"),
         ("x = " + "9" * 5000, "pyproject.toml"),
         ("\udcff", "pyproject.toml"),

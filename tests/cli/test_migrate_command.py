@@ -438,6 +438,42 @@ def test_caps_and_pinned_extras_are_named(project: Path) -> None:
     assert "pyproject.toml:8 is not edited: the extra 'stable' pins what belongs together" in said
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "named"),
+    [
+        (
+            "environment.yml",
+            "dependencies:\n  - jax=0.3.25=py39\n  - pip:\n    - optax\n",
+            "environment.yml is not edited: it is an environment of conda",
+        ),
+        (
+            "docker/env.yaml",
+            "dependencies:\n  - jaxlib=*=*cuda*\n  - jaxtyping=0.1\n  - pip:\n    - jax==0.3.2\n",
+            "solved as a whole. It needs jaxlib>=0.7, jax>=0.7.",
+        ),
+        (
+            "pyproject.toml",
+            "[tool.poetry.dependencies]\noptax = '*'\n"
+            "[tool.poetry.dev-dependencies]\njax = '^0.2.5'\n",
+            "pyproject.toml:4 is not edited: the group 'dev' pins",
+        ),
+        (
+            "pyproject.toml",
+            "[tool.poetry.group.tpu.dependencies]\njax = '^0.2.5'\n",
+            "pyproject.toml:2 is not edited: the group 'tpu' pins",
+        ),
+        ("mkdocs.yml", "nav:\n  - jax=0.3.25\n", ""),
+    ],
+)
+def test_environments_and_groups_are_named(project: Path, name: str, text: str, named: str) -> None:
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text(text)
+    result = _run("pkg")
+    assert named in result.stderr
+    assert ("not edited" in result.stderr) is bool(named)
+    assert name not in result.stdout
+
+
 def test_what_does_not_run_yet_raises_no_requirement(project: Path) -> None:
     (project / "requirements.txt").write_text("jax>=0.4\n")
     (project / "pkg" / "old.py").write_text("from flax import optim\n\nADAM = optim.Adam(0.1)\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,12 @@ _QUOTED = re.compile(
 )
 # What only describes the project in a setup.py: "jax" may be one of its keywords.
 _DESCRIPTION = re.compile(r"\b(?:keywords|classifiers|name)\s*=\s*(?:\[[^]]*\]|'[^']*'|\"[^\"]*\")")
+# `- jax=0.3.25`, `- jaxlib=*=*cuda*`, or `- flax==0.6.0` below `- pip:`, in a file of conda.
+_OF_CONDA = re.compile(
+    r"""\s*-\s*['"]?(?:[\w-]+::)?((?:jax|jaxlib|flax)\b(?![\w.-])[^'"#]*)""", re.IGNORECASE
+)
+_ONE_EQUAL_SIGN = re.compile(r"^(\w+)\s*=\s*(\d[\d.]*\d)(?:\.?\*)?(?:=.*)?$")
+_CONDA_FOLDERS = (".", "conda", "docker", "env", "envs", "environments", "scripts")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
 
 
@@ -127,15 +133,35 @@ def _requirements(path: Path, document: dict[str, Any]) -> list[Pin]:
     for extra, group in groups.items():
         texts = [str(line) for line in group] if isinstance(group, list) else []
         pinned = [text for text in texts if "==" in text]
-        lines += [(t, extra if t in pinned or len(pinned) > 1 else "") for t in texts]
+        named = f"the extra '{extra}'" if extra else ""
+        lines += [(t, named if t in pinned or len(pinned) > 1 else "") for t in texts]
     poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies")
+    lines += [(f"{name}{wanted}", "") for name, wanted in _of_poetry(poetry)]
+    texts = _text(path).splitlines()
+    pins = [Pin(str(path), _line_of(texts, line), line, extra) for line, extra in lines]
+    return [*pins, *_poetry_groups(path, document, texts)]
+
+
+def _of_poetry(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("jax", "jaxlib", "flax"):
-        entry = poetry.get(name)
+        entry = table.get(name)
         wanted = entry.get("version") if isinstance(entry, dict) else entry
         if isinstance(wanted, str):
-            lines.append((f"{name}{_from_poetry(wanted)}", ""))
-    texts = _text(path).splitlines()
-    return [Pin(str(path), _line_of(texts, line), line, extra) for line, extra in lines]
+            yield name, _from_poetry(wanted)
+
+
+def _poetry_groups(path: Path, document: dict[str, Any], texts: list[str]) -> Iterator[Pin]:
+    """What `[tool.poetry.group.NAME.dependencies]` and the older `dev-dependencies` list."""
+    poetry = _table(_table(document, "tool"), "poetry")
+    groups = _table(poetry, "group")
+    tables = [(name, f"group.{name}.", _table(groups, name)) for name in groups]
+    tables.append(("dev", "dev-", {"dependencies": poetry.get("dev-dependencies")}))
+    for group, before, table in tables:
+        header = f"[tool.poetry.{before}dependencies]"
+        start = texts.index(header) if header in texts else 0
+        for name, wanted in _of_poetry(_table(table, "dependencies")):
+            number = start + _line_of(texts[start:], f"{name}{wanted}")
+            yield Pin(str(path), number, f"{name}{wanted}", f"the group '{group}'")
 
 
 def _line_of(texts: list[str], requirement: str) -> int:
@@ -173,7 +199,20 @@ def _requirement_files(folder: Path) -> list[Pin]:
     text = _DESCRIPTION.sub(lambda match: "\n" * match[0].count("\n"), _text(setup))
     for number, line in enumerate(text.splitlines(), start=1):
         pins += [Pin(str(setup), number, wanted) for wanted in _QUOTED.findall(line)]
-    return pins
+    return [*pins, *_of_conda(folder)]
+
+
+def _of_conda(folder: Path) -> Iterator[Pin]:
+    """The lines of conda's environment files, as pip writes them."""
+    folders = [folder / name for name in _CONDA_FOLDERS]
+    for path in (p for inner in folders for p in sorted(inner.glob("*.y*ml")) if p.is_file()):
+        text = _text(path)
+        if not re.search(r"^dependencies:", text, re.MULTILINE):
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            if match := _OF_CONDA.match(line):
+                spec = match[1].strip().partition("=*")[0]
+                yield Pin(str(path), number, _ONE_EQUAL_SIGN.sub(r"\1==\2", spec))
 
 
 def _text(path: Path) -> str:

@@ -56,7 +56,7 @@ def raise_requirements(
         pin = line.pin if here.startswith(os.pardir) else replace(line.pin, path=here)
         if pin.extra:
             left.append(RaisedLine(pin, line.new))
-            why = f"the extra '{pin.extra}' pins what belongs together"
+            why = f"{pin.extra} pins what belongs together"
             reasons.append(f"{pin.path}:{pin.line} is not edited: {why}. It needs {line.new}.")
             continue
         by_path.setdefault(pin.path, []).append(RaisedLine(pin, line.new))
@@ -111,6 +111,8 @@ def _why_left(path: str, text: str, migration: Migration, caps: list[Pin]) -> st
         return (
             f"{caps[0].path}:{caps[0].line} keeps newer JAX away ({caps[0].text}): decide it first"
         )
+    if path.endswith((".yml", ".yaml")):
+        return "it is an environment of conda, solved as a whole"
     if "docker" in path.lower():
         return "it is of an image"
     pinned = len(_PINNED.findall(text)) if path.endswith(".txt") else 0

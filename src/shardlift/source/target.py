@@ -42,7 +42,7 @@ class Pin:
     path: str
     line: int
     text: str
-    extra: str = ""  # the optional extra that pins it, or several packages with it
+    extra: str = ""  # the extra or group, in words, that pins it, or several packages with it
 
     def caps_below(self, needed: Version) -> bool:
         """Whether an upper bound keeps a release of JAX or jaxlib away."""

@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock
-from shardlift.rewrite.forms import CallForm, between, end, has_comments
+from shardlift.rewrite.forms import CallForm, between, has_comments
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.names import first_free, is_shadowed, jax_name, sharding_name
 from shardlift.rewrite.options import (
@@ -26,15 +26,11 @@ from shardlift.rewrite.options import (
     plain_options,
 )
 from shardlift.rewrite.row_counts import may_have_other_rows
-from shardlift.rewrite.scripts import (
-    is_guard,
-    is_mapped_again,
-    may_touch_devices,
-)
+from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devices
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
-from shardlift.source.scopes import LOOPS
+from shardlift.source.scopes import LOOPS, end
 from shardlift.source.statements import newline
 from shardlift.source.values import Known
 
@@ -159,17 +155,12 @@ def _parameters(
         and isinstance(function, (ast.FunctionDef, ast.Lambda))
         and len(counts) == 1
     ):
-        given, unpacked = (
-            counts.pop(),
-            any(isinstance(a, ast.Starred) for c in calls for a in c.args),
-        )
+        given = counts.pop()
+        unpacked = any(isinstance(a, ast.Starred) for c in calls for a in c.args)
         names = [argument.arg for argument in function.args.args][:given]
         last = tuple(range(given - len(plain.static), given))
-        taken = {
-            "mesh",
-            jax_name(file)[0],
-            *(n.id for n in ast.walk(operand) if isinstance(n, ast.Name)),
-        }
+        taken = {n.id for n in ast.walk(operand) if isinstance(n, ast.Name)}
+        taken |= {"mesh", jax_name(file)[0]}
         is_plain = not function.args.posonlyargs and len(names) == given and not unpacked
         if is_plain and tuple(sorted(plain.static)) == last and taken.isdisjoint(names):
             return tuple(names)
@@ -223,16 +214,16 @@ def _asks_for_an_axis(file: File) -> bool:
 
 def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mention, _Site]:
     """The sites, those with a mesh of their own where none may be made at the top of the file."""
-    imported = [mention for mention in sites if _has_mesh_at_import(file, mention)]
+    imported = [
+        mention
+        for mention in sites
+        if _function_around(file, mention) is None
+        and not any(map(is_guard, file.index.ancestors(mention.node)))
+    ]
     lines = [_first_line(_statement(file, mention)) for mention in imported]
     if not lines or may_touch_devices(file, min(lines)):
         return dict(sites)
     return {m: replace(site, is_lazy=m in imported) for m, site in sites.items()}
-
-
-def _has_mesh_at_import(file: File, mention: Mention) -> bool:
-    is_guarded = any(is_guard(around) for around in file.index.ancestors(mention.node))
-    return _function_around(file, mention) is None and not is_guarded
 
 
 def _means_the_same_later(file: File, options: Options) -> bool:
@@ -251,7 +242,8 @@ def _write_group(
     style: Style,
 ) -> dict[Mention, ExplicitSite | str]:
     """The text of the sites that share a mesh."""
-    texts = _mesh_text(file, key), f"{sharding_name(file, 'PartitionSpec')}({key.axis})"
+    mesh_name, spec_name = (sharding_name(file, name) for name in ("Mesh", "PartitionSpec"))
+    texts = f"{mesh_name}({key.devices}, ({key.axis},))", f"{spec_name}({key.axis})"
     own = {m: _form(file, site, texts[0], texts[1]) for m, site in sites.items() if site.is_lazy}
     forms: dict[Mention, ExplicitSite | str] = {
         mention: ExplicitSite(form, (), sites[mention].plain.axis) for mention, form in own.items()
@@ -343,10 +335,6 @@ def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> s
     candidates = (kind, f"{own}_{kind}", *(f"{kind}_{number}" for number in range(2, 99)))
     there = (n for n in candidates[:2] if n not in used and _is_there(file, key, n, value))
     return next(there, None) or first_free(file, candidates, used)
-
-
-def _mesh_text(file: File, key: _MeshKey) -> str:
-    return f"{sharding_name(file, 'Mesh')}({key.devices}, ({key.axis},))"
 
 
 def _each(site: _Site) -> tuple[int | None, ...]:

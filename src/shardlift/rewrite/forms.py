@@ -17,6 +17,7 @@ from shardlift.rewrite.options import (
 )
 from shardlift.source.file import File
 from shardlift.source.model import Edit
+from shardlift.source.scopes import end, position
 from shardlift.source.text import has_comment
 
 PER_DEVICE = "shard_map_per_device"
@@ -35,9 +36,8 @@ class CallForm:
     rows: str = ""  # what is around the function, so that it sees its row alone
     in_axes: tuple[str, ...] = ()  # what that is given, if some arguments are whole
     bound: tuple[str, ...] = ()  # what the function is given by keyword, of the parameters
-    parameters: str = (
-        ""  # of a lambda in which the inner call is made, and what that is called with
-    )
+    # Of a lambda in which the inner call is made, and what that is called with.
+    parameters: str = ""
     arguments: str = ""
 
 
@@ -94,28 +94,26 @@ def call_text(form: CallForm, file: File, function: Argument, under_jit: bool = 
 def edits_of(
     file: File, node: ast.expr, operand: ast.expr | None, form: CallForm, style: Style
 ) -> tuple[Edit, ...]:
-    """The edits that put a form in the place of a call of pmap, or of a decorator."""
+    """The edits that put a form in the place of a call of pmap, or of a decorator.
+
+    What is around the function changes; its own lines are only moved sideways, if at all.
+    """
     if operand is None:
         return (Edit(file.span(node), decorators(file, [node], form, style)),)
     assert isinstance(node, ast.Call)
-    return call_edits(file, node, operand, form, style)
-
-
-def call_edits(
-    file: File, call: ast.Call, operand: ast.expr, form: CallForm, style: Style
-) -> tuple[Edit, ...]:
-    """What is around the function changes; its own lines are only moved sideways, if at all."""
     function = file.text(operand)
-    if "\n" in function and not has_long_strings(operand):
+    # To move a string that spans lines would change it.
+    strings = (n for n in ast.walk(operand) if isinstance(n, (ast.Constant, ast.JoinedStr)))
+    if "\n" in function and all(text.lineno == text.end_lineno for text in strings):
         lines = TextBlock(function, file.margin(operand.lineno))
-        return (file.replace(call, _laid_out(file, call, form, style, lines)),)
+        return (file.replace(node, _laid_out(file, node, form, style, lines)),)
     # A name as long as the function keeps the layout right.
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
-    text = _laid_out(file, call, form, style, stand_in)
+    text = _laid_out(file, node, form, style, stand_in)
     before, after = text.split(stand_in)
     return (
-        Edit(file.span(between(start(call), start(operand))), before),
-        Edit(file.span(between(end(operand), end(call))), after),
+        Edit(file.span(between(position(node), position(operand))), before),
+        Edit(file.span(between(end(operand), end(node))), after),
     )
 
 
@@ -156,21 +154,8 @@ def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
     """Whether there are comments in the text that such edits would replace."""
     if operand is None or not isinstance(node, ast.Call):
         return has_comment(file.text(node))
-    return any(has_comment(gap) for gap in _gaps(file, node, operand))
-
-
-def _gaps(file: File, call: ast.Call, operand: ast.expr) -> tuple[str, str]:
-    """The text of a call before and after the function that it maps."""
-    before = between(start(call), start(operand))
-    return file.text(before), file.text(between(end(operand), end(call)))
-
-
-def has_long_strings(node: ast.expr) -> bool:
-    """Whether a string in it spans lines: moving those would change it."""
-    return any(
-        isinstance(inner, (ast.Constant, ast.JoinedStr)) and inner.lineno != inner.end_lineno
-        for inner in ast.walk(node)
-    )
+    gaps = between(position(node), position(operand)), between(end(operand), end(node))
+    return any(has_comment(file.text(gap)) for gap in gaps)
 
 
 def between(first: tuple[int, int], after: tuple[int, int]) -> ast.expr:
@@ -180,13 +165,3 @@ def between(first: tuple[int, int], after: tuple[int, int]) -> ast.expr:
     return ast.Name(
         "_", lineno=line, col_offset=column, end_lineno=last, end_col_offset=last_column
     )
-
-
-def start(node: ast.expr) -> tuple[int, int]:
-    """The line and column at which an expression starts."""
-    return node.lineno, node.col_offset
-
-
-def end(node: ast.expr) -> tuple[int, int]:
-    """The line and column at which an expression ends."""
-    return node.end_lineno or 0, node.end_col_offset or 0

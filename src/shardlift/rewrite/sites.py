@@ -25,13 +25,10 @@ from shardlift.rewrite.explicit_sites import (
 from shardlift.rewrite.forms import (
     PER_DEVICE,
     between,
-    call_edits,
     decorators,
     edits_of,
-    end,
     form_of,
     has_comments,
-    start,
 )
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import AXES, DONATING
@@ -53,7 +50,7 @@ from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.project import Project
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import FUNCTIONS, end, position
 from shardlift.source.sites import Role
 from shardlift.source.text import has_comment
 
@@ -251,7 +248,7 @@ def _without_axes(file: File, node: ast.expr) -> Edit | None:
     assert isinstance(node, ast.Call)
     values = [*node.args, *(keyword.value for keyword in node.keywords)]
     axes = next(keyword.value for keyword in node.keywords if keyword.arg == "in_axes")
-    before = max(end(value) for value in values if start(value) < start(axes))
+    before = max(end(value) for value in values if position(value) < position(axes))
     gap = between(before, end(axes))
     return None if has_comment(file.text(gap)) else Edit(file.span(gap), "")
 
@@ -395,7 +392,7 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
         raise UnsupportedError("what is mapped by nested pmaps is not a plain expression")
     if has_comments(file, node, operand):
         raise UnsupportedError("there are comments between the arguments of nested pmaps")
-    edits = call_edits(file, node, operand, form, style)
+    edits = edits_of(file, node, operand, form, style)
     return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE)
 
 
@@ -414,7 +411,7 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
 
 
 def _from(first: ast.expr, last: ast.expr) -> ast.expr:
-    return between(start(first), end(last))
+    return between(position(first), end(last))
 
 
 def _span(file: File, first: ast.expr, last: ast.expr) -> Span:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shardlift.cli.formats.migration import WAYS_ON, by_hand, processes, readiness, refusals
+from shardlift.cli.formats.migration import by_hand, processes, readiness, refusals
 from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import Raised
 from shardlift.report.markdown import code, text
@@ -124,8 +124,6 @@ def _changes(request: PullRequest) -> Iterator[str]:
         yield f"New: {code(path)}, {size} of plain JAX."
     for choice in request.migration.processes:
         yield f"{processes(choice, code)}."
-        if choice.kept:
-            yield f"{WAYS_ON}."
     if request.goal in (Goal.GLOBAL, Goal.JIT):
         yield "Arrays lose their axis of devices; numbers change by rounding at most."
     else:

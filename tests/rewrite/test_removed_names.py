@@ -463,6 +463,21 @@ def test_names_are_those_that_the_oldest_jax_of_the_project_has(
     assert done.needed_jax == (None if "util" in tree else (0, 4, 25))
 
 
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("def f(d: jax.lib.xla_client.Device): ...\n", (0, 4, 6)),
+    ],
+)
+def test_the_needed_jax_is_the_first_that_has_the_written_name(
+    text: str, needed: tuple[int, ...] | None
+) -> None:
+    contents = {"a.py": f"import jax\n{text}".encode()}
+    done = migrate(list(contents), contents.__getitem__, lambda _: False, Goal.FIX)
+    assert done.changed
+    assert done.needed_jax == needed
+
+
 def test_a_name_that_a_module_of_the_project_hands_on_changes_there_alone() -> None:
     texts = {
         "pkg/__init__.py": "",

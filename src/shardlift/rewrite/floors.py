@@ -24,6 +24,7 @@ _HELPERS: dict[str, Version] = {
 # The first release that has a successor; all others are as old as what they replace.
 _NAMES: dict[str, Version] = {
     "jax.Array": (0, 4, 1),
+    "jax.Device": (0, 4, 6),
     "jax.tree.": TREE_NAMES,
     "jax.numpy.trapezoid": (0, 4, 26),
     "jax.experimental.layout.": (0, 4, 27),

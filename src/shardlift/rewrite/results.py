@@ -80,7 +80,7 @@ class Migration:
     def needed_for(self) -> tuple[str, ...]:
         """The first name that needs the newest JAX, and its place; empty if names of trees do."""
         needed = self.needed_jax or (0,)
-        for file in self.files if needed > TREE_NAMES else ():
+        for file in self.files if needed != TREE_NAMES else ():
             for change in file.rewritten:
                 successor = successor_of(change)
                 if successor and max(floors((change,), frozenset(), self.oldest)) == needed:

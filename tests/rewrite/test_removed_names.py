@@ -112,6 +112,22 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nimport os\nif run:\n    main(os, jax)\n",
         ),
         ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
+        (  # a function of its own, with its calls
+            "import jax.tools.colab_tpu\nimport jax, os\n\ndef set_up():\n"
+            "    jax.tools.colab_tpu.setup_tpu()\n\ndef f():\n    if 'TPU' in os.environ:\n"
+            "        set_up()\n    return jax\nif f():\n    set_up()\nelse:\n    f()\n",
+            "import jax\n\ndef f():\n    return jax\nif f():\n    pass\nelse:\n    f()\n",
+        ),
+        (  # one that is given away, or called by nobody here
+            "import jax.tools.colab_tpu\nimport jax\ndef set_up():\n"
+            "    jax.tools.colab_tpu.setup_tpu()\nset_up()\nf(set_up, jax)\n",
+            "import jax\ndef set_up():\n    pass\nset_up()\nf(set_up, jax)\n",
+        ),
+        (
+            "import jax.tools.colab_tpu\nimport jax\ndef set_up():\n"
+            "    jax.tools.colab_tpu.setup_tpu()\nprint(jax)\n",
+            "import jax\ndef set_up():\n    pass\nprint(jax)\n",
+        ),
         ("from jax import lax\nx = lax.tie_in(y, x)\nz = 1\n", "z = 1\n"),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
         (

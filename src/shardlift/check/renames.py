@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -157,12 +158,48 @@ def _delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
     return delete(file, statement)
 
 
+def _delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
+    """Delete a function that has nothing but this statement, and its calls; none if it may not go.
+
+    Every mention of its name in the project has to be a statement that calls it.
+    """
+    function = file.index.parents[statement]
+    if not isinstance(function, ast.FunctionDef) or function.body != [statement]:
+        return ()
+    is_plain = not function.decorator_list and is_alone(file, function)
+    if not is_plain or not isinstance(file.index.parents[function], ast.Module):
+        return ()
+    users = [user.path for user in file.project.files_with(function.name)]
+    uses = file.index.names.get(function.name, [])
+    mentions = re.findall(rf"\b{function.name}\b", file.source.text)
+    if not uses or users != [file.path] or len(mentions) != 1 + len(uses):
+        return ()
+    calls: list[ast.stmt] = []
+    for use in uses:
+        call = call_statement(file, use)
+        if call is None or reaching_bindings(file.index, use) != [function]:
+            return ()
+        calls.append(call)
+    edits = [delete_with_gap(file, function)]
+    for call in calls:
+        if not is_only_statement(file, call, calls):
+            edits.append(delete(file, call))
+        elif guard := branch_around(file, call):
+            edits.append(delete_with_gap(file, guard))
+        else:
+            edits.append(file.replace(call, "pass"))
+    return tuple(edits)
+
+
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _spell_successor(file, node, row)
     if row.is_deleted:
         statement = call_statement(file, node)
-        return ((_delete_call(file, statement, row),) if statement else ()), frozenset()
+        if statement is None:
+            return _NO_FIX
+        edits = _delete_function(file, statement) or (_delete_call(file, statement, row),)
+        return edits, frozenset()
     is_flag = row.name.startswith("jax.config.") and row.name.endswith(".FLAGS")
     edit = flag_edit(file, node) if is_flag else successor_value(file, node, row)
     if edit is not None:

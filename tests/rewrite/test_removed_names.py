@@ -483,6 +483,10 @@ def test_names_are_those_that_the_oldest_jax_of_the_project_has(
     ("text", "needed"),
     [
         ("def f(d: jax.lib.xla_client.Device): ...\n", (0, 4, 6)),
+        ("n = jax.core.axis_frame('i').size\n", (0, 6, 1)),
+        ("jax.core.axis_frame('i')\n", None),
+        ("from jax.core import axis_frame\naxis_frame('i')\n", None),
+        ("with jax.experimental.enable_x64(): ...\n", (0, 8)),
     ],
 )
 def test_the_needed_jax_is_the_first_that_has_the_written_name(

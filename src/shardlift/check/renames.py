@@ -54,7 +54,9 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     for node, row in _uses(file, rows):
         if _guard(file, node, row) is None:
             text = sentence(row) + (f"; {why}" if why else "")
-            yield Match(node, text, *_fix(file, node, row), name=row.name)
+            successor = _other_successor(file, node, row)
+            fix = _fix(file, node, row)
+            yield Match(node, text, *fix, name=row.name, successor=successor)
 
 
 def guarded_uses(
@@ -209,6 +211,15 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
         return (use.edits if use is not None else ()), frozenset()
     edits, imports = _spell_successor(file, node, replace(row, successor=use.successor, same=True))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
+
+
+def _other_successor(file: File, node: ast.AST, row: Removed) -> str:
+    """What a use is written as if it is not the row's successor: it depends on how it is used."""
+    if row.same:
+        return ""
+    uses = uses_of(file, node) if isinstance(node, ast.alias) else [node]
+    forms = (successor_call(file, use, row) for use in uses if isinstance(use, ast.expr))
+    return next((form.successor for form in forms if form is not None), "")
 
 
 def _without_module(file: File, alias: ast.alias) -> Fix:

@@ -38,6 +38,7 @@ class Change:
     sites: tuple[tuple[int, int], ...] = ()
     reason: str = ""
     name: str = ""  # the removed name that it is about
+    successor: str = ""  # the name that is written for it, if it is not the usual one
     on_import: bool = False  # whether importing the module executes it
 
     def touches(self, first: int, last: int) -> bool:

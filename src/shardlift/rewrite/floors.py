@@ -72,14 +72,15 @@ def floors(
         elif (function := change.name.partition("(")[0]) in _KEYWORDS:
             yield _KEYWORDS[function]
         elif row is not None and row.successor:
-            yield _of_name(spelled_for(row.successor, oldest), row.gone)
+            yield _of_name(spelled_for(change.successor or row.successor, oldest), row.gone)
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)
 
 
 def successor_of(change: Change) -> str:
     """The name that a change writes for a removed one; empty if it writes something else."""
     row = _SUCCESSORS.get(change.name)
-    return row.successor if row is not None and change.kind is Kind.NAME else ""
+    usual = row.successor if row is not None and change.kind is Kind.NAME else ""
+    return change.successor or usual
 
 
 def _of_name(successor: str, gone: Version) -> Version:

@@ -180,9 +180,9 @@ def one_pass(
     return _without_overlaps(file, keep_aligned(file, wanted)), refused
 
 
-def _about(file: File, match: Match) -> tuple[str, str, bool]:
-    """The reason, the removed name, and whether importing the module executes the place."""
-    return match.message, match.name, not _is_deferred(file, match.node)
+def _about(file: File, match: Match) -> tuple[str, str, str, bool]:
+    """The reason, the removed name, its successor, and whether an import executes the place."""
+    return match.message, match.name, match.successor, not _is_deferred(file, match.node)
 
 
 def _is_deferred(file: File, node: ast.AST) -> bool:

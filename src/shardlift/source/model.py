@@ -102,6 +102,7 @@ class Match:
     helpers: frozenset[HelperRequest] = frozenset()
     kind: Kind = Kind.NAME
     name: str = ""  # the removed name that it is about
+    successor: str = ""  # the name that is written for it, if it is not the usual one
     skipped: bool = False  # nothing is wrong with it: the program has seen to it itself
     # Other nodes that the edits are for; of a finding, the nodes to rewrite instead of its own.
     sites: tuple[ast.AST, ...] = ()

@@ -79,10 +79,11 @@ PLAIN = [
         f"import jax\ny = {ROWS.format('jax.random.split(key, 8)', 'd')}\n",
     ),
     (
-        "import jax\ndef f(p):\n    p = list(p.reshape(8, 2))\n"
+        "import jax\ndef f(p):\n    p = list(\n        p.reshape(\n"
+        "            8, 2\n        )\n    )\n"
         "    return jax.device_put_sharded(p, d)\n",
         "import jax\ndef f(p):\n"
-        + indent(f"p = p.reshape(8, 2)\nreturn {ROWS.format('p', 'd')}\n", "    "),
+        + indent(f"p = p.reshape(\n    8, 2\n)\nreturn {ROWS.format('p', 'd')}\n", "    "),
     ),
     (
         "import numpy\nfrom jax import device_put_sharded as put\n"

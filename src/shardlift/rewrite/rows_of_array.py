@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from shardlift.rewrite.call_format import CallText, Style, render
+from shardlift.rewrite.call_format import CallText, Style, TextBlock, render
 from shardlift.rewrite.names import is_free, jax_name
 from shardlift.source.file import File
 from shardlift.source.guarded import is_caught
@@ -34,15 +34,15 @@ def place_rows(file: File, name: ast.expr, path: str) -> Match | None:
         return None
     (array, edits), (_, devices) = given, arguments
     # Another number of rows than devices was an error: a program may count on it.
-    if "#" in file.text(array) + file.text(devices) or is_caught(file, name, "ValueError"):
+    call = file.index.parents[name]
+    if "#" in file.text(call) or is_caught(file, name, "ValueError"):
         return None
     jax, imports = file.text(getattr(name, "value", name)), frozenset[str]()
     if isinstance(name, ast.Name):
         jax, imports = jax_name(file)
     if imports and not is_free(file, name, jax, "jax"):
         return None
-    call = file.index.parents[name]
-    text = _text(file, call, jax, file.text(array), file.text(devices))
+    text = _text(file, call, jax, array, file.text(devices))
     edits = (file.replace(call, text), *edits)
     return Match(call, "", edits, imports, kind=Kind.PLACEMENT, name=SHARDED)
 
@@ -89,7 +89,14 @@ def _array(file: File, shards: ast.expr) -> tuple[ast.expr, tuple[Edit, ...]] | 
     is_local = file.index.binding_scope(shards)[0] is not file.index.module
     if not is_plain or not is_local or _uses(file, shards) != [shards]:
         return None
-    return shards, (file.replace(listed, file.text(array)),)
+    if "#" in file.text(listed):
+        return None
+    text = _block(file, array).at(file.margin(listed.lineno))
+    return shards, (file.replace(listed, text),)
+
+
+def _block(file: File, node: ast.expr) -> TextBlock:
+    return TextBlock(file.text(node), file.margin(node.lineno))
 
 
 def _is_array(file: File, node: ast.expr) -> bool:
@@ -110,14 +117,15 @@ def _uses(file: File, name: ast.Name) -> list[ast.Name]:
     return [n for n in reads if set(bound) & set(reaching_bindings(file.index, n))]
 
 
-def _text(file: File, call: ast.AST, jax: str, array: str, devices: str) -> str:
+def _text(file: File, call: ast.AST, jax: str, array: ast.expr, devices: str) -> str:
     style, (line, column) = Style.of(file.source.text), end(call)
-    axis = style.string("devices")
+    axis, given = style.string("devices"), file.text(array)
     mesh = CallText(f"{jax}.sharding.Mesh", (devices, f"({axis},)"))
     rows = CallText(
         f"{jax}.sharding.NamedSharding", (mesh, f"{jax}.sharding.PartitionSpec({axis})")
     )
     after = len(file.lines[line - 1]) - file.stretch(line, column, line, column).column
-    place = CallText(f"{jax}.device_put", (array, rows))
+    shards = _block(file, array) if "\n" in given else given
+    place = CallText(f"{jax}.device_put", (shards, rows))
     margin = file.margin(call.lineno)  # type: ignore[attr-defined]
     return render(place, style, margin, file.span(call).column, after)

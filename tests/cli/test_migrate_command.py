@@ -348,6 +348,7 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
         ("requirements.txt", "jax[cuda12_pip]>=0.4\n", "jax[cuda12]>=0.7\n"),
         ("requirements.txt", "jax[cuda11_cudnn86]>=0.10\n", "jax[cuda12]>=0.10\n"),
         ("requirements.txt", "numpy\njax\n", "numpy\njax>=0.7\n"),
+        ("gpu_requirements.txt", "jax[cuda]==0.3.12\n", "jax[cuda]>=0.7\n"),
         ("requirements/base.txt", "jax>=0.4,<0.9  # x\n", "jax>=0.7,<0.9  # x\n"),
         ("requirements/base.txt", "jax>=0.4,<0.7  # x\n", "jax>=0.4,<0.7  # x\n"),
         ("requirements.txt", "jax==0.4.30\njaxlib<=0.4.30\n", "jax==0.4.30\njaxlib<=0.4.30\n"),

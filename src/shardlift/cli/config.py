@@ -188,7 +188,10 @@ def _table(document: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _requirement_files(folder: Path) -> list[Pin]:
     """Lines of requirements files and of setup.cfg, and the strings about jax in setup.py."""
-    listed = [*sorted(folder.glob("requirements*.txt")), *sorted(folder.glob("requirements/*.txt"))]
+    listed = [
+        *sorted(folder.glob("*requirements*.txt")),
+        *sorted(folder.glob("requirements/*.txt")),
+    ]
     pins = [
         Pin(str(path), number, line.strip())
         for path in (*listed, folder / "setup.cfg")

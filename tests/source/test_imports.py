@@ -56,6 +56,19 @@ def _move(text: str, **to: str) -> str:
         ("def f():\n    from a import b\n    g()\n", "b", "def f():\n    g()\n"),
         ("from a import (\r\n    b,\r\n    c,\r\n)\r\n", "b", "from a import (\r\n    c,\r\n)\r\n"),
         ("é = 1; from a import b, c\n", "b", "é = 1; from a import c\n"),
+        ("x = 1\n# why\n# so\nfrom a import b\n\ny = 2\n", "b", "x = 1\n\ny = 2\n"),
+        ("x = 1\n# why\nfrom a import b\n", "b", "x = 1\n"),
+        ("x = 1\n# why\nfrom a import b\ny = 2\n", "b", "x = 1\n# why\ny = 2\n"),
+        ("x = 1\n\n# both\nfrom a import b\n# y\n", "b", "x = 1\n\n# both\n# y\n"),
+        ("x = 1\n# other\n\nfrom a import b\n\n", "b", "x = 1\n# other\n\n\n"),
+        ("x = 1\n# fmt: off\nfrom a import b\n\n", "b", "x = 1\n# fmt: off\n\n"),
+        ("# Copyright\nfrom a import b\n\nx = 1\n", "b", "# Copyright\n\nx = 1\n"),
+        ('x = """\n# a"""\nfrom a import b\n\n', "b", 'x = """\n# a"""\n\n'),
+        (
+            "if x:\n    y = 1\n    # why\n    from a import b\nelse:\n    z = 1\n",
+            "b",
+            "if x:\n    y = 1\nelse:\n    z = 1\n",
+        ),
     ],
 )
 def test_names_are_dropped(before: str, names: str, after: str) -> None:

@@ -12,16 +12,18 @@ from shardlift.source.scopes import last_name
 
 # Functions that do nothing but look, in a test.
 _LOOKS = frozenset({"str", "get_ipython", "get", "getenv", "len", "bool"})
+# Comments for tools and notebooks, such as `# fmt: off`, `# %%` and `#@title`.
+_FOR_TOOLS = re.compile(rb"#\s*(@|%%|!|\w+: *(off|on|skip|disable|enable|noqa|ignore)\b)")
 
 
 def delete(file: File, statement: ast.stmt) -> Edit:
-    """Delete a statement with its lines, or replace it by `pass` if its block would be empty."""
+    """Delete a statement with its lines and comments, or replace it by `pass` if it is alone."""
     if is_only_statement(file, statement):
         return file.replace(statement, "pass")
     block = _block(file, statement)
     start = statement.lineno, statement.col_offset
     if is_alone(file, statement):
-        return cut(file, (start[0], 0), (statement.end_lineno or 0) + 1)
+        return cut(file, (_first_line(file, statement), 0), (statement.end_lineno or 0) + 1)
     following = block[block.index(statement) + 1 :][:1]
     if following and following[0].lineno == statement.end_lineno:
         return cut(file, start, (following[0].lineno, following[0].col_offset))
@@ -41,13 +43,39 @@ def branch_around(file: File, statement: ast.stmt) -> ast.If | None:
 
 def delete_with_gap(file: File, statement: ast.stmt) -> Edit:
     """Delete the lines of a statement, the blank lines above it, and its comment on Colab."""
-    cells, first = file.source.cells, statement.lineno
+    cells, first = file.source.cells, _first_line(file, statement)
     while first > 1 and (cells is None or first not in cells.first_lines):
         above = line_bytes(file, first - 1).strip().lower()
         if above and not (above.startswith(b"#") and re.search(rb"colab|tpu", above)):
             break
         first -= 1
     return cut(file, (first, 0), (statement.end_lineno or 0) + 1)
+
+
+def _first_line(file: File, statement: ast.stmt) -> int:
+    """The line where a statement starts, or the comments above it that are about nothing else.
+
+    They are about what follows, too, unless an empty line or the end of the block comes next.
+    """
+    cells, start, column = file.source.cells, statement.lineno, statement.col_offset
+    edges = cells.first_lines if cells is not None else ()
+    below = (statement.end_lineno or start) + 1
+    if below <= len(file.lines) and below not in edges:
+        following = line_bytes(file, below)
+        if following.strip() and not following[:column].strip():
+            return start
+    block = _block(file, statement)
+    before = block[: block.index(statement)][-1:]
+    last = (before[0].end_lineno or 0) if before else 0
+    first = start
+    while first - 1 > last and first not in edges:
+        above = line_bytes(file, first - 1)
+        if above[:column].strip() or not above[column:].startswith(b"#"):
+            break
+        if _FOR_TOOLS.match(above[column:]):
+            return start
+        first -= 1
+    return start if first == 1 and cells is None else first  # a file starts with its licence
 
 
 def delete_setting(file: File, key: ast.AST) -> tuple[Edit, ...]:

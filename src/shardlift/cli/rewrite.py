@@ -130,8 +130,10 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
 
     project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
     migration = project.render()
-    if goal is Goal.FIX and migration.oldest_that_runs != settings.oldest:
-        settings = replace(settings, oldest=migration.oldest_that_runs)
+    # Where nothing leaves pmap, the names are those that `fix` writes.
+    oldest = replace(migration, oldest=opened.settings.oldest).oldest_that_runs
+    if oldest != settings.oldest:
+        settings = replace(settings, oldest=oldest)
         project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
         migration = project.render()
     left = _left_broken(opened, migration) if goal is Goal.FIX else ()

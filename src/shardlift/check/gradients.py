@@ -41,23 +41,15 @@ def gradients(file: File, body: Function) -> Iterator[Gradient]:
         if not isinstance(made, Result) or made.path not in GRADS or not made.call.args:
             continue
         loss = function_of(made.file, made.call.args[0])
-        place = _argnum(made)
-        if loss is None or place is None or place >= len(call.args):
+        argnums = argument_at(made.call, 1, "argnums")
+        number = made.file.only(argnums) if argnums is not None else Constant(0)
+        place = number.value if isinstance(number, Constant) else None
+        if loss is None or not isinstance(place, int) or place >= len(call.args):
             continue
         value = file.only(call.args[place])
         if isinstance(value, Argument) and value.function is body:
             with_value = made.path == "jax.value_and_grad"
             yield Gradient(call, body, value.node.arg, loss, with_value)
-
-
-def _argnum(made: Result) -> int | None:
-    """The position of the argument that `jax.grad` differentiates by, if there is one."""
-    argnums = argument_at(made.call, 1, "argnums")
-    if argnums is None:
-        return 0
-    value = made.file.only(argnums)
-    number = value.value if isinstance(value, Constant) else None
-    return number if isinstance(number, int) else None
 
 
 def loss_is_reduced(gradient: Gradient) -> bool:
@@ -79,9 +71,8 @@ def reductions_of(file: File, gradient: Gradient) -> Iterator[ast.Call]:
         if name in REDUCTIONS and call.args and _is_gradient(file, call.args[0], gradient):
             yield call
         elif name in TREE_MAPS and len(call.args) == 2:
-            over = isinstance(call.args[0], ast.Lambda) and call.args[0].body
-            reduces = isinstance(over, ast.Call) and file.called(over) in REDUCTIONS
-            if reduces and _is_gradient(file, call.args[1], gradient):
+            over = call.args[0].body if isinstance(call.args[0], ast.Lambda) else None
+            if file.called(over) in REDUCTIONS and _is_gradient(file, call.args[1], gradient):
                 yield call
 
 

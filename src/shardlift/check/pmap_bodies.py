@@ -49,39 +49,34 @@ def pmap_bodies(file: File) -> Iterator[tuple[Function, frozenset[str]]]:
         names = positional(body)
         mapped = {n for n in names if (shard_map.spec_of(n) or (None,))[0] is not None}
         if body not in pmapped:
-            mapped &= _stacked_names(file, names, calls[shard_map.node])
+            mapped &= {
+                name
+                for call in calls[shard_map.node]
+                for name, argument in zip(names, call.args, strict=False)
+                if has_device_axis(file, argument)
+            }
         kept = frozenset(name for name in mapped if not _removes_axis(file, body, name))
         if kept:
             yield body, kept
 
 
-def _stacked_names(file: File, names: list[str], calls: list[ast.Call]) -> set[str]:
-    return {
-        name
-        for call in calls
-        for name, argument in zip(names, call.args, strict=False)
-        if has_device_axis(file, argument)
-    }
-
-
 def _removes_axis(file: File, body: Function, name: str) -> bool:
+    """Whether a body has `x[0]`, `x.squeeze(0)` or `jnp.squeeze(x, 0)`, or binds the name anew."""
     for node in ast.walk(body):
-        if isinstance(node, ast.Subscript) and _is_name(node.value, name) and is_zero(node.slice):
-            return True
-        if isinstance(node, ast.Call) and _squeezes(file, node, name):
-            return True
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
             return True
+        if isinstance(node, ast.Subscript) and _is_name(node.value, name) and is_zero(node.slice):
+            return True
+        if isinstance(node, ast.Call):
+            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            method = node.func if isinstance(node.func, ast.Attribute) else None
+            is_method = method and method.attr == "squeeze" and _is_name(method.value, name)
+            if is_method and any(is_zero(argument) for argument in arguments):
+                return True
+            is_function = file.called(node) in ("jax.numpy.squeeze", "jax.lax.squeeze")
+            if is_function and len(arguments) > 1 and _is_name(arguments[0], name):
+                return True
     return False
-
-
-def _squeezes(file: File, call: ast.Call, name: str) -> bool:
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    method = call.func if isinstance(call.func, ast.Attribute) else None
-    if method and method.attr == "squeeze" and _is_name(method.value, name):
-        return any(is_zero(argument) for argument in arguments)
-    is_function = file.called(call) in ("jax.numpy.squeeze", "jax.lax.squeeze")
-    return is_function and len(arguments) > 1 and _is_name(arguments[0], name)
 
 
 def _is_name(node: ast.AST, name: str) -> bool:

@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
+from typing import Any
 
 from shardlift.check.successor_calls import (
     call_statement,
@@ -24,11 +25,18 @@ from shardlift.source.imports import (
     move_names,
     uses_of,
 )
-from shardlift.source.model import Edit, Match
+from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
 from shardlift.source.reaching import reaching_bindings
-from shardlift.source.removed_names import ALL, Removed, can_call, gone_rows, sentence
+from shardlift.source.removed_names import (
+    ALL,
+    Removed,
+    all_gone,
+    can_call,
+    gone_rows,
+    names,
+    sentence,
+)
 from shardlift.source.scopes import bound_name, position
-from shardlift.source.settings import Settings
 from shardlift.source.statements import (
     branch_around,
     delete,
@@ -47,6 +55,15 @@ _WITH_JAX = frozenset(
 )
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()
+
+
+def removed_rule(*, rows: tuple[Removed, ...], why: str = "", **parts: Any) -> Rule:
+    """A rule for the uses of some removed names, which `fix` rewrites; `parts` are its own."""
+    parts = {"advice": "Write what the message names.", "reference": CHANGELOG, **parts}
+    visit, rewritten_as = partial(gone, rows=rows, why=why), frozenset({Kind.NAME})
+    return Rule(
+        level=Level.BROKEN, names=names(rows), visit=visit, rewritten_as=rewritten_as, **parts
+    )
 
 
 def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match]:
@@ -228,7 +245,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
     name = bound_name(alias)
     if not isinstance(statement, ast.ImportFrom | ast.Import) or name == "jax":
         return _NO_FIX
-    rows = {name: row for name, row in _gone(file.project.settings).items() if row.same}
+    rows = {name: row for name, row in all_gone(file.project.settings).items() if row.same}
     imports: set[str] = set()
     uses = file.index.names.get(name, [])
     for use in uses:
@@ -253,7 +270,7 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
             return _NO_FIX
         new = row.successor + module[len(row.name) :]
         return (Edit(file.stretch(*start, *end), new),), frozenset()
-    rows = _gone(file.project.settings)
+    rows = all_gone(file.project.settings)
     moves: dict[ast.alias, _Move] = {}
     for alias in statement.names:
         removed = _nearest(f"{module}.{alias.name}", rows)
@@ -267,12 +284,6 @@ def _from_elsewhere(file: File, statement: ast.ImportFrom, asked: ast.alias, row
     edits = [edit for move in moves.values() for edit in move.edits]
     imports = frozenset(line for move in moves.values() for line in move.imports)
     return (*move_names(file, statement, to, called), *edits), imports
-
-
-@cache
-def _gone(settings: Settings) -> dict[str, Removed]:
-    """The removed names of a target."""
-    return gone_rows(ALL, settings)
 
 
 @dataclass(frozen=True)
@@ -346,16 +357,12 @@ def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
         return (file.replace(node, text),), frozenset()
     if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
         return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
-    swapped = _other_module(file, node, row)
-    if swapped:
+    if swapped := _other_module(file, node, row):
         return swapped, frozenset()
-    own = known_as(file, node, row.successor)
-    if own is not None:
-        return (file.replace(node, own),), frozenset()
-    known = known_as(file, node, new_base)
-    if known is not None:
-        name = row.successor.removeprefix(new_base)
-        return (file.replace(node, f"{known}{name}"),), frozenset()
+    for path in (row.successor, new_base):
+        if (known := known_as(file, node, path)) is not None:
+            text = known + row.successor.removeprefix(path)
+            return (file.replace(node, text),), frozenset()
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
@@ -392,9 +399,8 @@ def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, 
     statement = file.index.parents.get(alias) if isinstance(alias, ast.alias) else None
     if not isinstance(alias, ast.alias) or not isinstance(statement, ast.ImportFrom):
         return ()
-    if alias.name != new.rpartition(".")[2] or statement.level:
-        return ()
-    if not _all_move(file, bound_name(alias), new):
+    moves = alias.name == new.rpartition(".")[2] and not statement.level
+    if not moves or not _all_move(file, bound_name(alias), new):
         return ()
     return move_names(file, statement, {alias: (new.rpartition(".")[0], alias.name)})
 
@@ -403,7 +409,7 @@ def _all_move(file: File, name: str, new: str) -> bool:
     """Whether all that a file uses of a module is in another one now, under the same names."""
     key = _all_move, name, new
     if key not in file.memo:
-        rows = _gone(file.project.settings)
+        rows = all_gone(file.project.settings)
         parents = [file.index.parents[use] for use in file.index.names.get(name, ())]
         moves = [(parent, rows.get(file.name(parent) or "")) for parent in parents]
         file.memo[key] = all(

@@ -120,12 +120,13 @@ def can_call(row: Removed, positional: int, keywords: Iterable[str]) -> bool:
 
 def gone_rows(rows: Iterable[Removed], settings: Settings) -> dict[str, Removed]:
     """The names that the JAX or the flax of a project lacks, with successors that it has."""
-    gone = _all_gone(settings)
+    gone = all_gone(settings)
     return {row.name: gone[row.name] for row in rows if row.name in gone}
 
 
 @functools.cache
-def _all_gone(settings: Settings) -> dict[str, Removed]:
+def all_gone(settings: Settings) -> dict[str, Removed]:
+    """All the names that the JAX or the flax of a project lacks."""
     gone: dict[str, Removed] = {}
     for row in ALL:
         here = settings.usable_flax if row.name.startswith("flax.") else settings.target

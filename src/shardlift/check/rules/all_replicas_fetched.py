@@ -13,13 +13,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import is_zero
 from shardlift.source.model import GUIDE, Level, Match, Rule
-from shardlift.source.outputs import (
-    fetched_argument,
-    is_array,
-    is_scalar,
-    may_be_output,
-    output_of,
-)
+from shardlift.source.outputs import fetched_argument, is_array, is_scalar, may_be_output, output_of
 
 
 def visit(file: File) -> Iterator[Match]:

@@ -44,7 +44,5 @@ RULE = Rule(
         BLOCK_HEAD + "def f(x):\n    return jnp.dot(x.squeeze(0), w)[None]\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return jnp.dot(x[0], w)[None]\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return x * w\n" + BLOCK_CALL,
-        BLOCK_HEAD + "def f(x):\n    return x @ w\n"
-        "g = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = g(x)\n",
     ),
 )

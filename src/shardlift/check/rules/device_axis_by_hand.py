@@ -22,16 +22,12 @@ def visit(file: File) -> Iterator[Match]:
         for argument in call.args:
             made = file.definition(argument)
             where, inner = innermost_expression(file, made)
-            reshaped = _is_reshape(where, inner) and stacking_count(where, inner) is not None
-            if made not in seen and reshaped:
+            reshaped = "reshape" in where.text(inner) and where.called(inner) != "jax.random.split"
+            if made not in seen and reshaped and stacking_count(where, inner) is not None:
                 seen.add(made)
                 yield Match(made, "a reshape adds a device axis for pmap")
     for call in file.calls_of("flax.training.common_utils.shard"):
         yield Match(call, "shard() adds a device axis for pmap")
-
-
-def _is_reshape(file: File, node: ast.expr) -> bool:
-    return "reshape" in file.text(node) and file.called(node) != "jax.random.split"
 
 
 RULE = Rule(

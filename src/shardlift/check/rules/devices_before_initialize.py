@@ -29,13 +29,10 @@ def visit(file: File) -> Iterator[Match]:
         for call in file.calls_of(*_STARTS):
             above = position(call) < position(start)
             beside = above and scope_name(file, call) == scope_name(file, start)
-            if beside and set(guards(file.index, call)) <= around and not _in_lambda(file, call):
+            later = any(isinstance(parent, ast.Lambda) for parent in file.index.ancestors(call))
+            if beside and not later and set(guards(file.index, call)) <= around:
                 text = f"{file.brief(call)} starts the backend before initialize() is called"
                 yield Match(call, text)
-
-
-def _in_lambda(file: File, call: ast.Call) -> bool:
-    return any(isinstance(parent, ast.Lambda) for parent in file.index.ancestors(call))
 
 
 RULE = Rule(
@@ -53,7 +50,6 @@ RULE = Rule(
     good=(
         "import jax\njax.distributed.initialize()\nn = jax.device_count()",
         "import jax\ndef count():\n    return jax.device_count()\njax.distributed.initialize()",
-        "import jax\njax.config.update('jax_platforms', 'cpu')\njax.distributed.initialize()",
         "import jax\nif debug:\n    print(jax.devices())\nelse:\n    jax.distributed.initialize()",
     ),
 )

@@ -51,8 +51,6 @@ RULE = Rule(
     good=(
         "import jax\nstep = jax.pmap(f, donate_argnums=(0,))\nstate = step(state, x)",
         "import jax\nstep = jax.pmap(f)\ny = step(b.reshape((jax.device_count(), -1)))",
-        "import jax\nstep = jax.pmap(f, donate_argnums=0)\n"
-        "y = step(state, b.reshape((jax.device_count(), -1)))",
         "import jax\nstep = jax.pmap(f, donate_argnums=0)\nstate = init(x)\n"
         "for x in xs:\n    state = step(state, x)",
     ),

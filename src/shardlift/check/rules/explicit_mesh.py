@@ -25,18 +25,12 @@ def visit(file: File) -> Iterator[Match]:
         if mesh is None or specs is None or spec(file, specs) == ():
             continue
         if isinstance(value, Result) and value.path == "jax.make_mesh":
-            typed = len(value.call.args) > 2 or any(
-                keyword.arg in ("axis_types", None) for keyword in value.call.keywords
-            )
-            if not typed and not _places(file, value):
+            typed = any(key.arg in ("axis_types", None) for key in value.call.keywords)
+            shardings = (call for call in file.calls_of(*NAMED_SHARDINGS) if call.args)
+            places = any(file.only(call.args[0]) == value for call in shardings)
+            if len(value.call.args) <= 2 and not typed and not places:
                 text = "make_mesh creates Explicit axes: unplaced inputs raise an error"
                 yield Match(mesh, text)
-
-
-def _places(file: File, mesh: Result) -> bool:
-    return any(
-        call.args and file.only(call.args[0]) == mesh for call in file.calls_of(*NAMED_SHARDINGS)
-    )
 
 
 _MADE = f"{SPECS}mesh = jax.make_mesh((8,), ('i',))\n"

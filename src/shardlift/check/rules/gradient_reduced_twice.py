@@ -45,7 +45,6 @@ RULE = Rule(
     good=(
         f"{_HEAD}{_STEP}{_MAPPED}, check_vma=False)",
         f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P())",
-        f"{_HEAD}def step(w, x):\n    return jax.grad(loss)(w, x)\n{_MAPPED})",
         f"{_HEAD}def total(w, x):\n    return lax.pmean(loss(w, x), 'i')\n"
         f"def step(w, x):\n    return lax.pmean(jax.grad(total)(w, x), 'i')\n{_MAPPED})",
         f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())",

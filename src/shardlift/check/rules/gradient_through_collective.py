@@ -46,7 +46,6 @@ RULE = Rule(
         f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P())",
         f"{_HEAD}def plain(w, x):\n    return (w * x).sum()\n"
         f"def step(w, x):\n    return lax.pmean(jax.grad(plain)(w, x), 'i')\n{_MAPPED})",
-        f"{_HEAD}{_STEP}f = jax.shard_map(step, mesh=m, in_specs=specs, out_specs=P())",
     ),
     since=(0, 7),
 )

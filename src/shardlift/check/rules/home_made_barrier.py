@@ -98,12 +98,8 @@ RULE = Rule(
         "import jax\nimport numpy as np\np = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')\n"
         "if jax.process_count() > 1:\n"
         "    p(np.ones(jax.local_device_count())).block_until_ready()  # SL602",
-        "import jax\nimport numpy as np\ndef sync_hosts():\n"
-        "    return jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))  # SL602",
     ),
     good=(
-        "import jax\nimport jax.numpy as jnp\n"
-        "total = jax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(jnp.ones(8))",
         "import jax\ndef sync(x):\n    return jax.pmap(lambda v: jax.lax.pmean(v, 'i'), 'i')(x)",
         "import jax\nimport numpy as np\np = jax.pmap(lambda v: v + 1)\np(np.ones(8))",
         "import jax\nimport numpy as np\njax.pmap(lambda v: jax.lax.psum(v, 'i'), 'i')(np.ones(8))",

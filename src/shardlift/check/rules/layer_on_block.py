@@ -55,8 +55,6 @@ RULE = Rule(
         BLOCK_HEAD
         + "def f(key):\n    key = key.squeeze(0)\n    return model.apply(p, key)\n"
         + _RUN,
-        BLOCK_HEAD + "def f(x):\n    return model.apply(params, x)\n"
-        "s = jax.jit(jax.shard_map(f, mesh=m, in_specs=P('i'), out_specs=P('i')))\ny = s(x)\n",
         BLOCK_HEAD + "def f(x):\n    return x.apply(params)\n" + _RUN,
     ),
 )

@@ -24,11 +24,8 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _is_unknown(file: File, name: str) -> bool:
-    if name == "shape":
-        return True
-    if name == "axis_shapes":
-        return file.target >= (0, 12)
-    return name == "axis_sizes" and file.target < (0, 11)
+    old = name == "axis_shapes" and file.target >= (0, 12)
+    return old or name == "shape" or (name == "axis_sizes" and file.target < (0, 11))
 
 
 RULE = Rule(

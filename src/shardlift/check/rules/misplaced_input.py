@@ -23,7 +23,11 @@ def visit(file: File) -> Iterator[Match]:
         if not _maps_axis_zero(mapped):
             continue
         for argument in call.args:
-            where = _placed(file, argument)
+            other, place = placement(file, argument) or (file, None)
+            if isinstance(place, ast.Subscript) and isinstance(place.slice, ast.Constant):
+                where = "on one device" if other.called(place.value) in _DEVICES else ""
+            else:
+                where = "whole on every device" if placed_spec(file, argument) == () else ""
             if where:
                 yield Match(argument, f"a mapped input is placed {where}: pmap raises an error")
 
@@ -36,13 +40,6 @@ def _maps_axis_zero(mapped: Mapped) -> bool:
         return "static_broadcasted_argnums" not in mapped.keywords
     value = located.file.only(located.node)
     return isinstance(value, Constant) and value.value == 0
-
-
-def _placed(file: File, node: ast.expr) -> str | None:
-    where, place = placement(file, node) or (file, None)
-    if isinstance(place, ast.Subscript) and isinstance(place.slice, ast.Constant):
-        return "on one device" if where.called(place.value) in _DEVICES else None
-    return "whole on every device" if placed_spec(file, node) == () else None
 
 
 RULE = Rule(

@@ -30,20 +30,14 @@ def visit(file: File) -> Iterator[Match]:
         function = site.operand if isinstance(site.operand, Known) else site.function
         if function is None or function.file is not file:
             continue
-        if site.usage is Usage.DECORATOR and _mapped_below(function.node, site.node, mapped):
+        decorators: list[ast.AST] = getattr(function.node, "decorator_list", [])
+        is_decorator = site.usage is Usage.DECORATOR and site.node in decorators
+        if is_decorator and not mapped.isdisjoint(decorators[decorators.index(site.node) + 1 :]):
             yield Match(site.node, "a second pmap decorator raises an error")
             continue
         for call in file.index.calls_in[function.node]:
             if call in inner and inner[call].node is not site.node:
                 yield Match(call, "calling a pmapped function inside another one raises an error")
-
-
-def _mapped_below(function: ast.AST, decorator: ast.AST, mapped: set[ast.AST]) -> bool:
-    decorators: list[ast.expr] = getattr(function, "decorator_list", [])
-    if decorator not in decorators:
-        return False
-    later = decorators[decorators.index(decorator) + 1 :]
-    return not mapped.isdisjoint(later)
 
 
 RULE = Rule(

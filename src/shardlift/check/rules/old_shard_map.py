@@ -17,12 +17,10 @@ from shardlift.source.shard_maps import NEW, OLD
 
 def visit(file: File) -> Iterator[Match]:
     """Imports of the old name, and uses of its full name."""
-    for statement in file.index.nodes(ast.ImportFrom):
-        of_it = statement.module == "jax.experimental.shard_map"
-        if of_it and not is_guarded(file, statement, OLD, NEW):
-            yield Match(statement, "jax.experimental.shard_map is deprecated: use jax.shard_map")
-    for node in file.index.attributes["shard_map"]:
-        if file.name(node) == OLD and not is_guarded(file, node, OLD, NEW):
+    froms = [s for s in file.index.nodes(ast.ImportFrom) if f"{s.module}.shard_map" == OLD]
+    uses = [node for node in file.index.attributes["shard_map"] if file.name(node) == OLD]
+    for node in (*froms, *uses):
+        if not is_guarded(file, node, OLD, NEW):
             yield Match(node, "jax.experimental.shard_map is deprecated: use jax.shard_map")
 
 

@@ -18,9 +18,8 @@ from shardlift.source.sites import Role, Usage
 def visit(file: File) -> Iterator[Match]:
     """pmap of a lambda or partial that is called immediately, in the body of a loop."""
     for site in file.sites:
-        if site.role is not Role.MAP or site.usage is not Usage.IMMEDIATE:
-            continue
-        if site.operand_kind not in ("lambda", "partial"):
+        is_called = site.role is Role.MAP and site.usage is Usage.IMMEDIATE
+        if not is_called or site.operand_kind not in ("lambda", "partial"):
             continue
         if any(isinstance(node, LOOPS) for node, _ in guards(file.index, site.node)):
             text = f"a new {site.operand_kind} is pmapped and compiled in each iteration"

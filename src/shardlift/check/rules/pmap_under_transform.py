@@ -16,9 +16,8 @@ from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 def visit(file: File) -> Iterator[Match]:
     """Transforms of pmapped functions, or of functions that call one."""
     if not file.many_processes:
-        yield from matches_under_transform(
-            file, "a pmapped function inside {}: pmap should be outermost"
-        )
+        text = "a pmapped function inside {}: pmap should be outermost"
+        yield from matches_under_transform(file, text)
 
 
 RULE = Rule(

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from shardlift.check.renames import removed_rule
+from shardlift.source.removed_names import NUMPY
 
-from shardlift.check.renames import gone
-from shardlift.source.model import CHANGELOG, Kind, Level, Rule
-from shardlift.source.removed_names import NUMPY, names
-
-visit = partial(gone, rows=NUMPY)
-RULE = Rule(
+RULE = removed_rule(
     code="SL108",
-    level=Level.BROKEN,
+    rows=NUMPY,
     summary="a name of jax.numpy, jax.random or jax.ops that is gone",
-    advice="Write what the message names.",
-    reference=CHANGELOG,
-    names=names(NUMPY),
     bad=(
         "import jax.numpy as jnp\ny = jnp.product(x)  # SL108",
         "import jax\ndef f(key: jax.random.KeyArray):  # SL108\n    pass",
@@ -27,5 +20,4 @@ RULE = Rule(
         "import itertools\ny = itertools.product(a, b)",
         "import jax\ndef f(key: jax.Array):\n    pass",
     ),
-    rewritten_as=frozenset({Kind.NAME}),
 )

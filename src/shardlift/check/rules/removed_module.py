@@ -6,25 +6,17 @@ here first.
 
 from __future__ import annotations
 
-from functools import partial
+from shardlift.check.renames import removed_rule
+from shardlift.source.removed_names import FLAX, MODULES
 
-from shardlift.check.renames import gone
-from shardlift.source.model import CHANGELOG, Kind, Level, Rule
-from shardlift.source.removed_names import FLAX, MODULES, names
-
-visit = partial(gone, rows=(*MODULES, *FLAX))
-RULE = Rule(
+RULE = removed_rule(
     code="SL107",
-    level=Level.BROKEN,
+    rows=(*MODULES, *FLAX),
     summary="a module of JAX or flax that is gone",
-    advice="Write what the message names.",
-    reference=CHANGELOG,
-    names=names((*MODULES, *FLAX)),
     bad=(
         "from jax.experimental import stax  # SL107",
         "from jax.experimental.maps import xmap, Mesh  # SL107",
         "import jax.linear_util as lu  # SL107",
-        "from jax.config import config  # SL107",
         "from flax import optim  # SL107",
         "import jax.tools.colab_tpu  # SL107\njax.tools.colab_tpu.setup_tpu()  # SL107",
         "from jax import cloud_tpu_init  # SL107",
@@ -39,7 +31,5 @@ RULE = Rule(
         "import jax\njax.config.update('jax_enable_x64', True)",
         "import jax\nn = jax.api_util",
         "try:\n    from jax.experimental import maps\nexcept ImportError:\n    maps = None",
-        "from jax.experimental import mesh_utils",
     ),
-    rewritten_as=frozenset({Kind.NAME}),
 )

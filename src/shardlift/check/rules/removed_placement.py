@@ -25,14 +25,11 @@ RULE = Rule(
     bad=(
         "import jax\nx = jax.device_put_replicated(x, jax.local_devices())  # SL101",
         "from jax import device_put_sharded  # SL101\nx = device_put_sharded(xs, devices)",
-        "import jax as j\nput = j.device_put_sharded  # SL101",
     ),
     good=(
         "from mylib import device_put_sharded\nx = device_put_sharded(xs, devices)",
         "import jax\nif hasattr(jax, 'device_put_sharded'):\n"
         "    x = jax.device_put_sharded(xs, jax.devices())",
-        "import jax\ntry:\n    put = jax.device_put_sharded\nexcept AttributeError:\n    pass",
-        "def device_put_replicated(x, devices):\n    return x\ny = device_put_replicated(x, d)",
         "text = 'jax.device_put_sharded'",
     ),
     since=(0, 10),

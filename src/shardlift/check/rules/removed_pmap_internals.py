@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from shardlift.check.renames import removed_rule
+from shardlift.source.removed_names import PXLA
 
-from shardlift.check.renames import gone
-from shardlift.source.model import CHANGELOG, Kind, Level, Rule
-from shardlift.source.removed_names import PXLA, names
-
-visit = partial(gone, rows=PXLA, why="it belonged to the old pmap")
-RULE = Rule(
+RULE = removed_rule(
     code="SL103",
-    level=Level.BROKEN,
+    rows=PXLA,
     summary="an internal name of the old pmap",
     advice="Use jax.Array, .addressable_shards and NamedSharding; there is no other successor.",
-    reference=CHANGELOG,
-    names=names(PXLA),
+    why="it belonged to the old pmap",
     bad=(
         "from jax.interpreters import pxla\nok = isinstance(x, pxla.ShardedDeviceArray)  # SL103",
         "from jax.interpreters.pxla import ShardingSpec  # SL103",
@@ -28,5 +23,4 @@ RULE = Rule(
         "if hasattr(pxla, 'ShardingSpec'):\n    spec = pxla.ShardingSpec",
         "text = 'pxla.ShardingSpec'",
     ),
-    rewritten_as=frozenset({Kind.NAME}),
 )

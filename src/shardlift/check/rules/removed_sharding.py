@@ -7,23 +7,18 @@ names, has only ever been `jax.sharding.SingleDeviceSharding`.
 
 from __future__ import annotations
 
-from functools import partial
+from shardlift.check.renames import removed_rule
+from shardlift.source.model import GUIDE
+from shardlift.source.removed_names import SHARDINGS
 
-from shardlift.check.renames import gone
-from shardlift.source.model import GUIDE, Kind, Level, Rule
-from shardlift.source.removed_names import SHARDINGS, names
-
-visit = partial(gone, rows=SHARDINGS)
-RULE = Rule(
+RULE = removed_rule(
     code="SL102",
-    level=Level.BROKEN,
+    rows=SHARDINGS,
     summary="PmapSharding or another sharding name that is gone",
     advice="Use jax.sharding.NamedSharding(mesh, PartitionSpec(...)).",
     reference=f"{GUIDE}#shardings",
-    names=names(SHARDINGS),
     bad=(
         "import jax\nok = isinstance(x.sharding, jax.sharding.PmapSharding)  # SL102",
-        "from jax.sharding import PmapSharding  # SL102",
         "import jax\ns = jax.SingleDeviceSharding(d)  # SL102",
         "from jax.experimental.pjit import PartitionSpec as P  # SL102",
     ),
@@ -32,7 +27,5 @@ RULE = Rule(
         "from mylib.sharding import PmapSharding",
         "try:\n    from jax.sharding import PmapSharding\nexcept ImportError:\n    pass",
         "class PmapSharding:\n    pass\ns = PmapSharding()",
-        "import jax\nP = jax.P",
     ),
-    rewritten_as=frozenset({Kind.NAME}),
 )

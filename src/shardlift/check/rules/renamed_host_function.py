@@ -28,8 +28,7 @@ def visit(file: File) -> Iterator[Match]:
     for statement in file.index.nodes(ast.ImportFrom):
         for alias in statement.names:
             full = f"{statement.module}.{alias.name}"
-            if full in _NAMES and not statement.level:
-                new = _NAMES[full]
+            if (new := _NAMES.get(full)) and not statement.level:
                 edit = file.replace(alias, f"{new} as {alias.asname or alias.name}")
                 yield Match(alias, f"{full} is an old name of jax.{new}", (edit,))
 

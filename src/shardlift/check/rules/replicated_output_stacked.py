@@ -106,7 +106,6 @@ RULE = Rule(
         "y = float(jax.device_get(f(x))[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\ny = f(x)[0]",
-        "import jax\nf = jax.pmap(lambda x: x / jax.lax.pmean(x, 'i'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'j'), 'i')\ny = f(x)[0]",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, name), axis_name=name)",
     ),

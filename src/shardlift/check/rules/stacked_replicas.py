@@ -64,13 +64,13 @@ def _by_row(file: File, put: ast.Call, row: ast.expr, count: ast.expr) -> tuple[
     callback = f"lambda _: {jnp}.expand_dims({row.id}, 0)"
     arguments = f"{shape}, {file.text(sharding)}, {callback}"
     name = f"{jax}.make_array_from_callback"
-    if put.col_offset + len(name) + len(arguments) > _WIDE:
-        margin = file.margin(put.lineno)
-        inner = f"\n{margin}    "
-        if len(inner) + len(arguments) > _WIDE:
-            arguments = f"{shape},{inner}{file.text(sharding)},{inner}{callback},"
-        return (file.replace(put, f"{name}({inner}{arguments}\n{margin})"),)
-    return (file.replace(put, f"{name}({arguments})"),)
+    margin = file.margin(put.lineno)
+    inner = f"\n{margin}    "
+    if put.col_offset + len(name) + len(arguments) <= _WIDE:
+        return (file.replace(put, f"{name}({arguments})"),)
+    if len(inner) + len(arguments) > _WIDE:
+        arguments = f"{shape},{inner}{file.text(sharding)},{inner}{callback},"
+    return (file.replace(put, f"{name}({inner}{arguments}\n{margin})"),)
 
 
 def _devices_of_rows(file: File, sharding: ast.expr) -> str:
@@ -91,11 +91,10 @@ def _arguments(file: File, node: ast.AST | None, *names: str) -> list[ast.expr]:
 
 
 def _repeats(file: File, node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    if file.called(node) in TREE_MAPS and isinstance(node.args[0], ast.Lambda):
+    called = file.called(node) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and called in TREE_MAPS and isinstance(node.args[0], ast.Lambda):
         return _repeats(file, node.args[0].body)
-    return file.called(node) in _STACKS
+    return called in _STACKS
 
 
 RULE = Rule(

@@ -31,20 +31,15 @@ def visit(file: File) -> Iterator[Match]:
         name = file.called(call) or ""
         if name in UNREPLICATE and fitness(name, file.project.settings) is not Fitness.SLOW:
             continue
-        shown = may_be_output(file, tree) or _is_stacked(file, tree) or _is_saved(file, call, tree)
+        value = file.only(tree)
+        stacked = isinstance(value, Result) and value.path in REPLICATE
+        shown = stacked or may_be_output(file, tree) or _is_saved(file, call, tree)
         if name in UNREPLICATE or shown:
             across = ", across processes" if file.many_processes else ""
             text = f"every leaf is gathered from all devices{across}, then sliced"
             inner = first_of_tree_in(file, call)
-            if inner is None:
-                yield Match(call, text)
-            else:
-                yield Match(call, text, sites=(inner.node,), file=inner.file)
-
-
-def _is_stacked(file: File, node: ast.expr) -> bool:
-    value = file.only(node)
-    return isinstance(value, Result) and value.path in REPLICATE
+            sites = (inner.node,) if inner is not None else ()
+            yield Match(call, text, sites=sites, file=inner.file if inner is not None else None)
 
 
 def _is_saved(file: File, call: ast.Call, tree: ast.expr) -> bool:

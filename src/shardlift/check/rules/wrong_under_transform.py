@@ -17,9 +17,8 @@ from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 def visit(file: File) -> Iterator[Match]:
     """Transforms of pmapped functions in a project that several processes run."""
     if file.many_processes:
-        yield from matches_under_transform(
-            file, "pmap inside {}: collectives do not cross processes"
-        )
+        text = "pmap inside {}: collectives do not cross processes"
+        yield from matches_under_transform(file, text)
 
 
 RULE = Rule(

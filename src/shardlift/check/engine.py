@@ -165,14 +165,14 @@ def _check(
     matches, suppressed = _find(file, [all_rules()[code] for code in codes], selected)
     findings = {_finding(file, rule, match, rewriter_of) for rule, match in matches}
     has_sites = any(word in file.source.text for word in ("pmap", "Parallel"))
-    mapped = [site for site in file.sites if site.role is Role.MAP] if has_sites else []
+    mapped = sum(site.role is Role.MAP for site in file.sites) if has_sites else 0
     return FileReport(
         path=file.path,
         findings=tuple(sorted(findings, key=_order)),
         parsed=True,
         broken_cells=file.source.cells.broken if file.source.cells else (),
         suppressed=suppressed,
-        sites=len(mapped) + len(file.unfollowed) if has_sites else 0,
+        sites=mapped + len(file.unfollowed) if has_sites else 0,
         migrated=count_migrated(file),
         exports=_exports(file),
     )

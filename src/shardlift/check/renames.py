@@ -81,8 +81,7 @@ def guarded_uses(
 ) -> Iterator[tuple[ast.AST, Removed, ast.AST]]:
     """Each use of a removed name that a guard keeps away from the target, with the guard."""
     for node, row in _uses(file, rows):
-        guard = _guard(file, node, row)
-        if guard is not None:
+        if (guard := _guard(file, node, row)) is not None:
             yield node, row, guard
 
 
@@ -462,8 +461,7 @@ def _imports(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST,
                 yield alias, row
     for plain in file.index.nodes(ast.Import):
         for alias in plain.names:
-            row = _nearest(alias.name, by_name)
-            if row is not None:
+            if (row := _nearest(alias.name, by_name)) is not None:
                 yield alias, row
 
 

@@ -109,9 +109,8 @@ def flag_edit(file: File, node: ast.Attribute) -> Edit | None:
         return None
     if option.attr in _OF_COLAB:
         return delete(file, statement)
-    return file.replace(
-        statement, f"{config}.update({option.attr!r}, {file.text(statement.value)})"
-    )
+    value = file.text(statement.value)
+    return file.replace(statement, f"{config}.update({option.attr!r}, {value})")
 
 
 def call_statement(file: File, node: ast.AST) -> ast.stmt | None:

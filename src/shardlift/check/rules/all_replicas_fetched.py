@@ -42,8 +42,6 @@ RULE = Rule(
         "m = jax.tree.map(lambda v: v[0], m)  # SL404",
     ),
     good=(
-        "import jax\nf = jax.pmap(lambda x: x * 2)\ny = f(x)\n"
-        "z = jax.device_get(y.addressable_shards[0].data)",
         "import jax\nf = jax.pmap(step)\nz = jax.device_get(f(x))[0]",
         "import jax\nf = jax.pmap(lambda x: (x, x / 2))\nz = jax.device_get(f(x))[0]",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nz = float(jax.device_get(y)[0])",

@@ -46,7 +46,6 @@ RULE = Rule(
         "for i in jnp.arange(2):\n    print(y[i])",
         "import jax\nimport numpy as np\nf = jax.pmap(g)\ny = f(x)\n"
         "for i in np.arange(8):\n    print(y[i])",
-        "import jax\nf = jax.pmap(g)\nfor s in f(x).addressable_shards:\n    print(s.data)",
     ),
     since=(0, 8),
 )

@@ -73,7 +73,6 @@ RULE = Rule(
         "buffer = jnp.empty_like(y).at[0].add(y[0])  # SL114\n",
     ),
     good=(
-        "import jax.numpy as jnp\ntotal = jnp.zeros(3) + 1\n",
         "import jax.numpy as jnp\nx = jnp.empty(8)\nfor i in range(8):\n    x = x.at[i].set(i)\n"
         "y = x + 1\n",
         "import jax.numpy as jnp\nx = jnp.concatenate([jnp.empty((0, 3)), y]) + jnp.empty(0)\n",

@@ -44,7 +44,6 @@ RULE = Rule(
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y[0:1])  # SL401",
     ),
     good=(
-        "import jax\ndef step(s, b):\n    return s, b\np = jax.pmap(step)\ns = p(s, b)[0]",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y[:], y[:n])",
         "import jax\nf = jax.pmap(lambda x: x / 2)\ny = f(x)\nprint(y.addressable_shards[0])",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x, 'i'), 'i', out_axes=None)\n"

@@ -15,7 +15,6 @@ from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
 from shardlift.source.outputs import returned_at
 from shardlift.source.sites import scope_name
-from shardlift.source.values import Mapped
 
 _IMPORT = "from jax.experimental import multihost_utils"
 _FILLERS = frozenset(
@@ -26,7 +25,9 @@ _FILLERS = frozenset(
 def visit(file: File) -> Iterator[Match]:
     """A pmapped psum of one number per device, in a function for waiting or for counting."""
     for call, mapped in file.mapped_calls:
-        if len(call.args) == 1 and _only_reduces(mapped):
+        results = returned_at(mapped)
+        reduces = len(results) == 1 and results[0][0].called(results[0][1]) in REDUCTIONS
+        if len(call.args) == 1 and reduces:
             filler = file.definition(call.args[0])
             if file.called(filler) in _FILLERS and _only_waits(file, call, filler):
                 edits: tuple[Edit, ...] = ()
@@ -37,11 +38,6 @@ def visit(file: File) -> Iterator[Match]:
                     edits = (file.replace(statement, barrier),)
                 text = "a barrier made with pmap: use sync_global_devices(name)"
                 yield Match(call, text, edits, frozenset({_IMPORT} if edits else ()))
-
-
-def _only_reduces(mapped: Mapped) -> bool:
-    results = returned_at(mapped)
-    return len(results) == 1 and results[0][0].called(results[0][1]) in REDUCTIONS
 
 
 def _only_waits(file: File, call: ast.Call, filler: ast.expr) -> bool:

@@ -40,7 +40,6 @@ RULE = Rule(
         "import jax\nmesh = jax.make_mesh(axis_shapes=(8,), axis_names=('i',))  # SL702",
     ),
     good=(
-        "import jax\nmesh = jax.make_mesh((8,), ('i',))",
         "import jax\nmesh = jax.make_mesh((8,), axis_names=('i',))",
         "import jax\nmesh = jax.make_mesh(axis_sizes=(8,), axis_names=('i',))",
         "import jax\nmesh = jax.make_mesh(**options)",

@@ -55,7 +55,6 @@ RULE = Rule(
         "    return inner(x)  # SL204",
     ),
     good=(
-        "import jax\nf = jax.pmap(jax.vmap(g, axis_name='j'), axis_name='i')",
         "import jax\nf = jax.pmap(g)\nh = jax.pmap(k)\ny = h(f(x))",
         "import jax\ng = jax.pmap(g)\ng = jax.jit(g)",
         "import jax\nstep = jax.pmap(lambda x: x)\ndef loop(x):\n    return step(x)",

@@ -91,7 +91,6 @@ RULE = Rule(
         f"{_HEAD}lambda x: g(x), mesh=m, in_specs=P('i'), out_specs=P())",
         f"{_HEAD}lambda x: lax.all_gather(x, 'i'), mesh=m, in_specs=P('i'), out_specs=P(), "
         "check_vma=False)",
-        f"{_HEAD}lambda x, y: x + 1, mesh=m, in_specs=(P(), P('i')), out_specs=P())",
         f"{_HEAD}lambda x: -x + y(), mesh=m, in_specs=P(), out_specs=P())",
         f"{_HEAD}lambda x: lax.psum(x, 'i', axis_index_groups=halves), mesh=m, in_specs=P('i'), "
         "out_specs=P('i'))",

@@ -39,7 +39,6 @@ RULE = Rule(
     ),
     good=(
         "import jax\nfor x in xs:\n    y = jax.pmap(f)(x)",
-        "import jax\ny = jax.pmap(lambda v: v + 1)(x)",
         "import jax\nfor size in sizes:\n    g = jax.pmap(lambda v: v + size)",
         "import jax\nfor x in xs:\n    def later(x):\n        return jax.pmap(lambda v: v)(x)",
     ),

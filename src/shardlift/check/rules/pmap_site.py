@@ -53,7 +53,6 @@ RULE = Rule(
         "def f(x):\n    return x",
         "import jax\nfn = (jax.pmap if n > 1 else jax.jit)(f)  # SL201",
         "import equinox as eqx\nstep = eqx.filter_pmap(f)  # SL201",
-        "from trax import fastmath\nimport jax\nstep = fastmath.pmap(f)  # SL201",
         "import jax\ndef pmap(f, *args):\n    return backend()['pmap'](f, *args)  # SL201\n"
         "step = pmap(train)  # SL201",
         "import objax\nstep = objax.Parallel(f, vc)  # SL201",
@@ -71,7 +70,6 @@ RULE = Rule(
         "import jax\ntext = jax.pmap.__doc__",
         "step = pmap(train)",
         "import jax\ndef pmap(f):\n    return jax.vmap(f)\nstep = pmap(train)",
-        "import jax\nif options['pmap']:\n    step = jax.jit(train)",
         "import jax\ndef run(pmap):\n    return pmap(train)",
         "import jax\njax = object()\nstep = jax.pmap(train)",
         {

@@ -34,7 +34,6 @@ RULE = Rule(
         "  # SL205",
     ),
     good=(
-        "import jax\nstep = jax.pmap(jax.jit(f))",
         "import jax\nstep = jax.pmap(jax.grad(f))",
         "import jax\np = jax.pmap(f) if n else jax.jit(f)\nq = jax.jit(p)",
         "import jax\n@jax.jit\ndef step(x):\n    return f(x)\np = jax.pmap(step)",

@@ -40,7 +40,6 @@ RULE = Rule(
         "import jax\nbuffer = array.device_buffer  # SL110",
     ),
     good=(
-        "first = jax.tree.map(lambda x: x.addressable_data(0), state)",
         "import jax\nclass A:\n    def f(self):\n        return self.device_buffer",
         "import jax\narray.device_buffer = 1",
         "import jax\nif hasattr(x, 'device_buffer'):\n    y = x.device_buffer",

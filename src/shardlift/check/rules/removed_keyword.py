@@ -90,7 +90,6 @@ RULE = Rule(
         "import jax\ny = jax.lax.sort(x).clip(a_min=0)  # SL115\n",
     ),
     good=(
-        "import jax.numpy as jnp\ny = jnp.clip(x, min=0.0, max=1.0)\n",
         "import jax\nimport numpy as np\ny = np.clip(x, a_min=0.0, a_max=1.0)\n",
         "import jax\ndef f(xp, x):\n    return xp.clip(x, a_min=0.0)\n",
         "import jax\nclass A:\n    def clip(self, a_min):\n        return a_min\n"

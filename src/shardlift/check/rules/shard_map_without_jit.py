@@ -20,14 +20,14 @@ from shardlift.source.values import Known, Result
 
 def visit(file: File) -> Iterator[Match]:
     """Calls at module level of functions that shard_map returned."""
-    eager = {s.body.node for s in file.shard_maps if s.decorates and s.body is not None}
+    bodies = (s.body for s in file.shard_maps if s.decorates and s.body is not None)
+    eager = {body.node for body in bodies if not _is_jitted(body)}
     for call in file.index.nodes(ast.Call):
         if any(isinstance(parent, FUNCTIONS) for parent in file.index.ancestors(call)):
             continue
         value = file.only(call.func)
         direct = isinstance(value, Result) and value.path in SHARD_MAPS and bool(value.call.args)
-        decorated = isinstance(value, Known) and value.node in eager and not _is_jitted(value)
-        if direct or decorated:
+        if direct or (isinstance(value, Known) and value.node in eager):
             yield Match(call, "shard_map without jit runs one operation at a time")
 
 
@@ -57,6 +57,5 @@ RULE = Rule(
         f"{_HEAD}g = jax.jit({_MAPPED})\ny = g(x)",
         f"{_HEAD}@jax.jit\n{_DECORATED}y = g(x)",
         f"{_HEAD}g = {_MAPPED}\n@jax.jit\ndef step(x):\n    return g(x)",
-        f"{_HEAD}def step(x):\n    return {_MAPPED}(x)",
     ),
 )

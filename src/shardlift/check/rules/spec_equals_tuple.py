@@ -54,7 +54,6 @@ RULE = Rule(
     good=(
         "import jax\nif tuple(x.sharding.spec) == ('i',):\n    pass\n",
         "import jax\nif x.sharding.spec == jax.P('i'):\n    pass\n",
-        "from jax.sharding import PartitionSpec as P\nspec = P('i')\nsame = spec is ('i',)\n",
         "def same(spec):\n    return spec == ('i',)\n",
         "import jax\nif x.sharding.mesh.shape == (8,):\n    pass\n",
     ),

@@ -113,7 +113,6 @@ RULE = Rule(
         "        lambda y: jax.device_put(jnp.stack([y] * len(devices)), rows), x)  # SL301",
     ),
     good=(
-        "import jax\nstate = jax.device_put(state, sharding)",
         "import jax\nimport jax.numpy as jnp\ny = jax.pmap(f)(jnp.stack([x] * 4))",
         "import jax\nimport jax.numpy as jnp\nn = jax.device_count()\nx = jnp.stack([x] * n)",
         "import jax\nimport jax.numpy as jnp\nx = jax.device_put(jnp.stack([x] * 4), rows)",

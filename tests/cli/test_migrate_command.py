@@ -330,12 +330,13 @@ def test_the_requirements_to_raise_are_offered(project: Path) -> None:
     assert "requirements.txt:3: jaxlib==0.4.30  ->  jaxlib>=0.7" in result.stderr
     assert "+jax[cuda12]>=0.7  # pinned\n+jaxlib>=0.7\n" in result.stdout
     assert json.loads(_run("pkg", "--format", "json").stdout)["left"] == []
-    (project / "requirements.txt").write_text("jax==0.4.30 \\\n    --hash=sha256:12\n")
+    wheel = "jaxlib @ https://a.b/jaxlib-0.3.25-cp37.whl \\\n    --hash=sha256:12\n"
+    (project / "requirements.txt").write_text(f"jax==0.4.30 \\\n    --hash=sha256:12\n{wheel}")
     result = _run("pkg")
     assert "requirements.txt is not edited: a tool wrote it" in result.stderr
-    assert "It needs jax>=0.7." in result.stderr
+    assert "It needs jax>=0.7, jaxlib>=0.7 instead of its URL." in result.stderr
     assert "+jax" not in result.stdout
-    (rest,) = json.loads(_run("pkg", "--format", "json").stdout)["left"]
+    rest, _ = json.loads(_run("pkg", "--format", "json").stdout)["left"]
     assert rest["line"] == 1
     (project / "requirements.txt").write_text("jax>=0.10\nflax<0.11\n")
     assert "requirements.txt:2: flax<0.11  ->  flax>=0.12.7" in _run("pkg").stderr

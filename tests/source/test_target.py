@@ -52,6 +52,11 @@ def test_a_version_is_its_numbers() -> None:
             "jax[cuda12]>=0.10 ; python_version > '3.9'  # why",
         ),
         ("jaxlib<=0.4.30", "jaxlib>=0.10"),
+        ("jaxlib @ https://example.org/cuda11/jaxlib-0.3.25+cuda11-cp37.whl", "jaxlib>=0.10"),
+        (
+            "jax@git+https://example.org/jax@jax-v0.4.1#egg=jax ; os_name=='nt'",
+            "jax>=0.10 ; os_name=='nt'",
+        ),
         ("jax>=0.5.0,<=0.11.1", "jax>=0.10,<=0.11.1"),
         ("jax!=0.10.1,<1  # why", "jax>=0.10,!=0.10.1,<1  # why"),
     ],
@@ -77,7 +82,8 @@ def test_an_upper_bound_is_added_where_none_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["jax>=0.10", "jax==0.12.0.1", "jax>0.10,<1", "flax<0.5", "jaxtyping"]
+    "text",
+    ["jax>=0.10", "jax==0.12.0.1", "jax>0.10,<1", "flax<0.5", "jaxtyping", "jax @ https://a.b/jax"],
 )
 def test_other_requirements_stay(text: str) -> None:
     assert not Pin("requirements.txt", 1, text).is_below((0, 10))

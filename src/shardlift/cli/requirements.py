@@ -68,7 +68,10 @@ def raise_requirements(
             before = ""
         if why := _why_left(path, before, migration, caps):
             left += wanted
-            needs = ", ".join(line.new.removesuffix("\\").strip() for line in wanted)
+            needs = ", ".join(
+                line.new.removesuffix("\\").strip() + " instead of its URL" * line.pin.is_url
+                for line in wanted
+            )
             reasons.append(f"{path} is not edited: {why}. It needs {needs}.")
             continue
         texts = before.splitlines(keepends=True)

@@ -32,7 +32,8 @@ _UPPER = ("<", "<=", "!=")
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
 _CUDA = ("cuda", "cuda12", "cuda13", "cuda12-local", "cuda13-local")
 _EXTRAS = re.compile(r"^(\s*jax)\s*\[([^]]*)\]")
-_SPECIFIER = re.compile(r"^(\s*\w+(?:\[[^]]*\])?)\s*(?:[<>=!~][^;#]*?)?(?=\s*(?:;|#|$))")
+_SPECIFIER = re.compile(r"^(\s*\w+(?:\[[^]]*\])?)\s*(?:@\s*\S+|[<>=!~][^;#]*?)?(?=\s*(?:;|#|\\|$))")
+_RELEASE_OF_URL = re.compile(r"\bjax(?:lib)?-v?(\d+(?:\.\d+)+)")  # of a wheel, or a tag of git
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,20 @@ class Pin:
         requirement = _requirement(self.text)
         if requirement is None or requirement.name.lower() not in ("jax", "jaxlib"):
             return False
+        if requirement.url:
+            known = _RELEASE_OF_URL.search(requirement.url)
+            return known is not None and Release(known[1]).release < needed
         older = [release for release in _releases("jax") if release.release < needed]
         return any(True for _ in requirement.specifier.filter(older)) or any(
             bound.operator == "==" and Release(bound.version.removesuffix(".*")).release < needed
             for bound in requirement.specifier
         )
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it names one file or commit, which has to go for any other release."""
+        requirement = _requirement(self.text)
+        return requirement is not None and requirement.url is not None
 
     @property
     def is_bounded(self) -> bool:

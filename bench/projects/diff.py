@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import importlib.machinery
 import os
@@ -131,7 +130,7 @@ def resolves(file: FileResult) -> bool:
     if module.startswith("."):
         up = len(module) - len(module.lstrip(".")) - 1
         return (folder, *folder.parents)[up] / f"{module.lstrip('.')}.py" == home
-    imported = [one.parts for one in read_imports(ast.parse(file.before)) if not one.level]
+    imported = [one.parts for one in read_imports(file.before) if not one.level]
     others = [".".join(parts) for parts in imported if parts[0] not in sys.stdlib_module_names]
     inside = [one for one in (folder, *folder.parents) if one.is_relative_to(Path.cwd().parent)]
     roots = [root for above in inside for root in (above, above / "src")]

@@ -90,3 +90,23 @@ def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) ->
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
     assert len(done.changed) == drops
     assert all(file.after == document.replace(", optim", "") for file in done.changed)
+
+
+@pytest.mark.parametrize(
+    ("imports", "other", "after"),
+    [
+        ("import os\nimport sys", "x = 1", "import sys"),
+        ("import os\n\n\nx = 1", "x = 1", "x = 1"),
+        ("import os\n", "import x", ""),
+        ("import os\nimport sys", "!ls {os}", "import os\nimport sys"),
+    ],
+)
+def test_a_module_that_only_deleted_text_used_is_dropped(
+    imports: str, other: str, after: str
+) -> None:
+    deleted = "if 'TPU' in os.environ:\n    from jax import cloud_tpu_init"
+    texts = [f"{imports}\n{deleted}", other]
+    document = json.dumps({**DOCUMENT, "cells": [{**CELLS[1], "source": text} for text in texts]})
+    done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
+    cells = json.loads(done.changed[0].after)["cells"]
+    assert [cell["source"] for cell in cells] == [after, other]

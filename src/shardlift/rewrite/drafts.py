@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -25,13 +28,16 @@ from shardlift.rewrite.imports import (
     is_optional,
     not_there,
 )
-from shardlift.rewrite.notebook import insert_block
+from shardlift.rewrite.notebook import code_of, edit_cells, insert_block
 from shardlift.rewrite.passes import (
     Rendering,
 )
 from shardlift.rewrite.results import FileResult
-from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import index_of
+from shardlift.source.imports import drop_names
+from shardlift.source.model import Edit, HelperRequest
+from shardlift.source.project import Project
+from shardlift.source.scopes import bound_name, index_of
+from shardlift.source.text import read_source
 
 
 def finish(draft: Rendering, home: Home) -> FileResult:
@@ -60,6 +66,7 @@ def finish(draft: Rendering, home: Home) -> FileResult:
 
 def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     """A rewritten notebook with its helpers in front of the first use."""
+    _drop_unused_modules(draft)
     source, helpers = draft.before, frozenset(draft.helpers)
     before, text = draft.document, draft.raw
     assert before is not None
@@ -80,6 +87,25 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         text = insert_block(text, at, f"{import_block(statements)}{block}".lstrip("\n"))
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
+
+
+def _drop_unused_modules(draft: Rendering) -> None:
+    """Take out `import os` of a notebook where only text that is gone used it.
+
+    Lines that are not Python may use a module, too: its name must not be in any cell of code.
+    """
+    assert draft.raw is not None
+    if draft.raw == draft.document:
+        return
+    file, edits = Project.of(draft.source).file(draft.source.path), list[Edit]()
+    used, words = index_of(draft.before.text).names, Counter(re.findall(r"\w+", code_of(draft.raw)))
+    gone = {name for name in used if words[name] == 1} & sys.stdlib_module_names
+    for statement in file.index.root.body:
+        if isinstance(statement, ast.Import):
+            unused = [alias for alias in statement.names if bound_name(alias) in gone]
+            edits += drop_names(file, statement, unused) if unused else ()
+    draft.raw = edit_cells(draft.raw, edits)
+    draft.source = read_source(draft.source.path, draft.raw.encode())
 
 
 def _import_from(home: Home, requests: Iterable[HelperRequest]) -> str:

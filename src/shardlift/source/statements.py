@@ -23,7 +23,16 @@ def delete(file: File, statement: ast.stmt) -> Edit:
     block = _block(file, statement)
     start = statement.lineno, statement.col_offset
     if is_alone(file, statement):
-        return cut(file, (_first_line(file, statement), 0), (statement.end_lineno or 0) + 1)
+        first, below = _first_line(file, statement), (statement.end_lineno or 0) + 1
+        edges = file.source.cells.first_lines if file.source.cells is not None else ()
+        if first in edges:  # no cell starts with an empty line
+            while (
+                below < len(file.lines)
+                and below not in edges
+                and not line_bytes(file, below).strip()
+            ):
+                below += 1
+        return cut(file, (first, 0), below)
     following = block[block.index(statement) + 1 :][:1]
     if following and following[0].lineno == statement.end_lineno:
         return cut(file, start, (following[0].lineno, following[0].col_offset))

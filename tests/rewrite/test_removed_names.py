@@ -131,6 +131,10 @@ def test_what_a_guard_hides_is_listed() -> None:
         ("from jax import lax\nx = lax.tie_in(y, x)\nz = 1\n", "z = 1\n"),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
         (
+            "import jax\nif x:\n    import jax.tools.colab_tpu, os\n",
+            "import jax\nif x:\n    import os\n",
+        ),
+        (
             "import jax.numpy as jnp\nx = jnp.full(3, jnp.NINF) * jnp.NINF**2 + jnp.PZERO\n",
             "import jax.numpy as jnp\nx = jnp.full(3, -jnp.inf) * (-jnp.inf)**2 + 0.0\n",
         ),

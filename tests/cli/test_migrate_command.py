@@ -277,6 +277,11 @@ def test_names_are_rewritten_for_the_newest_jax_or_that_of_the_settings(project:
     (project / "other.py").write_text(OLD_NAMES + SITE)
     assert "+x = jax.tree.map(f, tree)" in _run("other.py").stdout
     (project / "other.py").write_text(OLD_NAMES)
+    (project / "examples").mkdir()
+    (project / "examples" / "train.py").write_text(OLD_NAMES + SITE)
+    result = _run("other.py", "examples")  # the library runs with an older JAX than its examples
+    assert result.stdout.count("+x = jax.tree_util.tree_map(f, tree)") == 2
+    assert "needs JAX 0.7" in result.stderr
     result = _run("other.py")  # nothing leaves pmap: as `fix`
     assert "+x = jax.tree_util.tree_map(f, tree)" in result.stdout
     assert "needs JAX" not in result.stderr

@@ -42,6 +42,11 @@ def is_test(path: str) -> bool:
     return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
 
 
+def is_example(path: str) -> bool:
+    """Whether a file is an example, by its folder."""
+    return bool({"example", "examples"} & set(PurePath(path).parts))
+
+
 def find_homes(paths: Sequence[str], layout: Layout, exists: Exists) -> dict[str, Home]:
     """The home of the helpers of each of these files, which all need some.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.floors import TESTED, TREE_NAMES, floors, successor_of
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.home import Home, is_test
+from shardlift.rewrite.home import Home, is_example, is_test
 from shardlift.source.model import HelperRequest, Version
 from shardlift.source.processes import Evidence
 from shardlift.source.removed_names import ALL, Removed
@@ -103,11 +103,13 @@ class Migration:
     def oldest_that_runs(self) -> Version | None:
         """The oldest JAX that names have to be for: any, if the program runs with an old one only.
 
-        None if all but names needs a newer JAX than those of today do.
+        None if all but names needs a newer JAX than those of today do; what examples need raises
+        nothing for the library beside them.
         """
         refused = [change for file in self._program for change in file.refused]
         runs_today = not any(change.name and change.on_import for change in refused)
-        program = [floors(file.rewritten, file.helpers, (0,)) for file in self._program]
+        library = [file for file in self._program if not is_example(file.path)]
+        program = [floors(file.rewritten, file.helpers, (0,)) for file in library]
         needed = max((version for versions in program for version in versions), default=(0,))
         oldest = self.oldest if runs_today else (0,)
         return None if needed >= TREE_NAMES else oldest

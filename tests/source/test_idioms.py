@@ -29,6 +29,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
     takes_first: {
         "lambda x: x[0]": True,
         "def f(x):\n    'First row.'\n    return x[0]\nf": True,
+        "lambda x: jax.device_get(x[0])": False,  # the tree map is one, see below
         "lambda x, y: y[0]": False,
         "lambda x: x[1]": False,
         "lambda x: x[False]": False,
@@ -44,6 +45,11 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "jax_utils.unreplicate()": None,
         "jax.tree.map(lambda x: x[0], t)": "t",
         "jax.tree.map(lambda x: x[0], t, u)": None,
+        "jax.tree.map(lambda x: jax.device_get(x[0]), t)": "t",
+        "jax.tree.map(lambda x: numpy.asarray(x[0]), t)": "t",
+        "jax.tree.map(lambda x: numpy.asarray(x[0], d), t)": None,
+        "jax.tree.map(lambda x: numpy.asarray(x[1]), t)": None,
+        "jax.tree.map(lambda x: numpy.sum(x[0]), t)": None,
         "first(t)": "t",
         "first()": None,
         "def g(tree): return jax.tree.map(lambda x: x[0], other)\ng(t)": None,

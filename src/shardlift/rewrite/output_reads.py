@@ -22,14 +22,16 @@ from shardlift.rewrite.names import flax_utils, is_free, is_shadowed, jax_name
 from shardlift.rewrite.placement import UNREPLICATE
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
-from shardlift.source.idioms import is_zero, takes_first
+from shardlift.source.idioms import fetched_row, first_row_in, is_zero
 from shardlift.source.libraries import TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.outputs import device_index, has_rows, may_have_rows
 from shardlift.source.scopes import end, position
 from shardlift.source.sites import scope_name
 
-FIRST_OF_TREE = re.compile(rb"lambda (\w+):\s*\1\[0\]")  # in a file that is worth parsing
+FIRST_OF_TREE = re.compile(
+    rb"lambda (\w+):\s*(?:[\w.]+\()?\1\[0\]"
+)  # in a file that is worth parsing
 _HELPER = "first_row"
 _FIRST_SHARD = ".addressable_shards[0].data.squeeze(0)"
 _NUMBERS = frozenset({"builtins.float", "builtins.int"})
@@ -44,6 +46,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         return  # they work, if slowly
     for call in file.index.nodes(ast.Call):
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
+        whole = whole or (_maps_tree(file, call) and fetched_row(file, call.args[0]) is not None)
         if (whole and call in _slow_maps(file)) or _is_own_helper(file, call):
             yield _read_tree(file, call, goal)
     for node in file.index.nodes(ast.Subscript):
@@ -58,14 +61,17 @@ def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
 
     It takes the first shard of leaves that can be nothing but rows on devices, as JAX's guide does.
     """
-    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
+    function, tree = call.args[:2]
+    fetched = fetched_row(file, function)
+    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS and fetched is None
     known = flax_utils(file, call) if is_fast and goal in (Goal.FIX, Goal.SHARD_MAP) else None
     if known is None:
-        function, tree = call.args[:2]
-        row = function.body if isinstance(function, ast.Lambda) else None
+        row = fetched or (function.body if isinstance(function, ast.Lambda) else None)
         if isinstance(row, ast.Subscript) and has_rows(file, tree):
             edit = Edit(file.stretch(*end(row.value), *end(row)), _FIRST_SHARD)
             return _replace(file, call, Match(call, "", (edit,), kind=Kind.READ))
+        if fetched is not None:
+            return _read_row(file, fetched)
         return _use_helper(file, call, file.replace(function, _HELPER))
     utils, imports = known
     head = file.stretch(*position(call), *position(call.args[1]))
@@ -116,7 +122,8 @@ def _is_own_helper(file: File, call: ast.Call) -> bool:
     """Whether a tree map is the project's own `unreplicate`, called with an output of pmap."""
     if not _maps_tree(file, call):
         return False
-    return takes_first(file, call.args[0]) and scope_name(file, call) in _own_helpers(file)
+    is_read = first_row_in(file, call.args[0]) is not None
+    return is_read and scope_name(file, call) in _own_helpers(file)
 
 
 def _own_helpers(file: File) -> frozenset[str]:

@@ -6,7 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.libraries import COLLECTIVES, REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
+from shardlift.source.libraries import (
+    COLLECTIVES,
+    REPLICATE,
+    ROWS,
+    SHARD,
+    TO_HOST,
+    TREE_MAPS,
+    UNREPLICATE,
+)
 from shardlift.source.scopes import FUNCTIONS, argument_at, positional
 from shardlift.source.values import Argument, Constant, Known, Located, Mapped, Output, Result
 from shardlift.source.wrappers import argument_for, is_plain
@@ -22,20 +30,33 @@ _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "numpy.stack"})
 
 def takes_first(file: File, node: ast.expr) -> bool:
     """Whether a function is `lambda x: x[0]`, or a def that does the same and nothing else."""
+    return first_row_in(file, node) is not None and fetched_row(file, node) is None
+
+
+def fetched_row(file: File, node: ast.expr) -> ast.Subscript | None:
+    """The `x[0]` in `lambda x: jax.device_get(x[0])`."""
+    is_call = isinstance(node, ast.Lambda) and isinstance(node.body, ast.Call)
+    return first_row_in(file, node) if is_call else None
+
+
+def first_row_in(file: File, node: ast.expr) -> ast.Subscript | None:
+    """The `x[0]` that is all that a function returns, or that a lambda takes to the host."""
     function = file.only(node)
     if not isinstance(function, Known) or not is_plain(function):
-        return False
+        return None
     if isinstance(function.node, ast.FunctionDef):
         docstring = ast.get_docstring(function.node)
         if len(function.node.body) != 1 + (docstring is not None):
-            return False
+            return None
     body = next(iter(function.returns()), None)
+    if function.node is node and isinstance(body, ast.Call) and file.called(body) in TO_HOST:
+        body = body.args[0] if len(body.args) == 1 and not body.keywords else None
     if not isinstance(body, ast.Subscript) or not is_zero(body.slice):
-        return False
+        return None
     taken = function.file.only(body.value)
     if not isinstance(taken, Argument) or taken.function is not function.node:
-        return False
-    return [taken.node.arg] == positional(taken.function)[:1]
+        return None
+    return body if [taken.node.arg] == positional(taken.function)[:1] else None
 
 
 def is_zero(node: ast.expr) -> bool:
@@ -72,7 +93,7 @@ def _first_of_tree(file: File, node: ast.expr) -> ast.expr | None:
     """The tree in `jax.tree.map(lambda x: x[0], tree)`."""
     if not isinstance(node, ast.Call) or file.called(node) not in TREE_MAPS or len(node.args) != 2:
         return None
-    return node.args[1] if takes_first(file, node.args[0]) else None
+    return node.args[1] if first_row_in(file, node.args[0]) is not None else None
 
 
 def device_count(file: File, node: ast.expr) -> str | None:

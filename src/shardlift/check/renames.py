@@ -53,6 +53,13 @@ _WITH_JAX = frozenset(
         *("jax.sharding", "jax.tree", "jax.tree_util"),
     )
 )
+# What flax.linen has from JAX, as the old module `nn` of flax had it.
+_OF_JAX = frozenset(
+    {
+        *("elu", "gelu", "initializers", "log_softmax", "one_hot", "relu", "sigmoid"),
+        *("softmax", "softplus", "swish", "tanh"),
+    }
+)
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()
 
@@ -313,6 +320,9 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
     if is_unused(file, alias):
         return _Move()
+    if row.successor == "flax.linen" and alias.name == "nn" and every:
+        used = {getattr(file.index.parents.get(use), "attr", "") for use in every}
+        return _Move(("flax", "linen")) if used <= _OF_JAX else None
     forms = [successor_call(file, use, row) for use in uses]
     successors = {form.successor for form in forms if form is not None}
     if None in forms or len(successors) != 1:

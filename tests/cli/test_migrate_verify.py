@@ -173,7 +173,9 @@ def test_an_end_in_the_middle_of_a_run(project, end):
     if end == signal.SIGKILL:
         done = CliRunner().invoke(main, ["fix", "--write", "lib.py"])
         assert "is there: another migrate is at work, or was killed" in done.stderr
-        (project / "_spmd.py").unlink(missing_ok=True)
+        for new in ("_spmd.py", ".train.py.*"):  # the latter: killed while it was being written
+            for path in project.glob(new):
+                path.unlink()
         for name in ("lib.py", "train.py"):
             if (kept := project / OLD_TEXTS / name).exists():
                 kept.replace(project / name)

@@ -41,6 +41,9 @@ def _touched(file: FileResult) -> set[int]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             found |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+    for number, line in reversed(list(enumerate(_lines(file.before), start=1))):
+        if number + 1 in found and line.lstrip().startswith("#"):
+            found.add(number)  # a comment goes with the statement below it
     return found
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from shardlift import device_put_sharded, local_view, stitch
+from shardlift.arrays import global_arrays
 
 DEVICES = jax.devices()
 MESH = Mesh(np.array(DEVICES), ("data",))
@@ -48,3 +51,18 @@ def test_a_dimension_that_does_not_split():
 def test_too_few_dimensions():
     with pytest.raises(ValueError, match=r"leaf <leaf> has shape \(8,\), too few dimensions"):
         stitch(np.ones(8), GRID, P("data", "model"))
+
+
+@pytest.mark.parametrize(("mine", "shape"), [(slice(4), (2, 2)), (slice(1, 8, 2), (4, 1))])
+def test_the_part_of_a_mesh_of_one_process(monkeypatch, mine, shape):
+    part = SimpleNamespace(addressable_devices=set(DEVICES[mine]))
+    monkeypatch.setattr(global_arrays, "NamedSharding", lambda mesh, spec: part)
+    local = global_arrays.local_mesh.__wrapped__(GRID)
+    assert (local.devices.shape, set(local.devices.flat)) == (shape, set(DEVICES[mine]))
+
+
+def test_devices_that_are_no_block_have_no_mesh(monkeypatch):
+    part = SimpleNamespace(addressable_devices={DEVICES[0], DEVICES[3]})
+    monkeypatch.setattr(global_arrays, "NamedSharding", lambda mesh, spec: part)
+    with pytest.raises(ValueError, match="do not form a block"):
+        global_arrays.local_mesh.__wrapped__(GRID)

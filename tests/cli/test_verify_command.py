@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from shardlift.cli import main
+from shardlift.cli import main, verify
+from shardlift.verify.compare.verdicts import ProgramVerdict, Side
 from tests import children
 
 BEFORE = """
@@ -104,6 +105,12 @@ def test_identical_with_arguments_and_a_capture(folder):
     assert shardlift(folder, "run", "-q", "--devices", "8", *recording, "before.py").returncode == 0
     done = shardlift(folder, "verify", "-q", "run.json", "before.py", "--patch-after")
     assert done.stdout.startswith("1 site: 1 different"), done.stdout  # run sets no seeds
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_a_verdict_is_printed_in_its_format(style, capsys):
+    verify._print(ProgramVerdict(Side("before.py"), Side("after.py"), ()), style, False)
+    assert capsys.readouterr().out.startswith("{") is (style == "json")
 
 
 @pytest.mark.slow

@@ -47,9 +47,10 @@ def test_the_process_joins_once_and_the_programs_own_call_finds_that_done(jax: A
 def test_the_session_of_a_process_knows_that_it_is_one_of_a_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So its record is written before its first call."""
+    """So its record is written before its first call. It joins once jax is imported."""
     argument = PLACE.to_json(Program("train.py"), RunOptions())
     for name in ("AfterImport", "Control", "Program", "RunSession"):
         monkeypatch.setattr(child, name, MagicMock())
     child.main(argument)
+    child.AfterImport.return_value.install.assert_called_once()  # type: ignore[attr-defined]
     assert child.RunSession.return_value.joined is True  # type: ignore[attr-defined]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -84,6 +86,18 @@ STUCK = """
         os.kill(os.getpid(), signal.SIGSTOP)
     wait()
 """
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_kept_for_the_job(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle: Any = signal.getsignal
+    monkeypatch.setattr(Job, "start", lambda job: handle(number)(number, None))
+    monkeypatch.setattr(Job, "watch", lambda job, stops: stops)
+    for name in ("kill", "close"):
+        monkeypatch.setattr(Job, name, lambda job: None)
+    before = signal.getsignal(number)
+    assert object.__new__(Job).run() == [number]  # type: ignore[comparison-overlap]
+    assert signal.getsignal(number) is before
 
 
 def test_what_a_process_tells():

@@ -31,7 +31,13 @@ PROGRAMS = {
     ),
 }
 # Errors that have nothing to do with removed names: the traceback says it all.
-OTHERS = ["import nothing", "import jax; jax.never_was", "jax", "raise TypeError('f() takes 2')"]
+OTHERS = [
+    "import nothing",
+    "import jax; jax.never_was",
+    "jax",
+    "raise TypeError('f() takes 2')",
+    """raise ValueError("module 'jax' has no attribute 'mask'")""",
+]
 
 
 def error_of(program: str) -> BaseException:

@@ -61,6 +61,24 @@ def test_a_session_on_tape_leaves_out_what_is_printed_while_tracing(
     assert streams == [sys.stdout, sys.stderr]
 
 
+def test_jax_may_have_been_imported_before_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    tapes: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # it is put back
+    for name in ("Children", "leave_out_traced_prints"):
+        monkeypatch.setattr(launch_session, name, MagicMock())
+    at_once = MagicMock(side_effect=lambda prepare, **_: MagicMock(enter=prepare))
+    monkeypatch.setattr(launch_session, "Session", at_once)
+
+    def recorder(session: RunSession) -> Any:
+        tapes.append(session._tape())
+        return MagicMock()
+
+    monkeypatch.setattr(RunSession, "_recorder", recorder)
+    session = RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
+    assert len(tapes) == 1
+    session._children.watch_programs.assert_called_once()  # type: ignore[attr-defined]
+
+
 def test_an_error_of_a_thread_is_shown_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", shown.append)

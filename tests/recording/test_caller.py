@@ -12,7 +12,9 @@ import jax
 import pytest
 
 import shardlift
+from shardlift.recording import notebook_lines
 from shardlift.recording.caller import codes_of, is_users
+from shardlift.source.notebook import Cells
 
 INSTALLED = os.path.join(os.path.dirname(os.path.dirname(pytest.__file__)), "somebody", "train.py")
 
@@ -53,3 +55,10 @@ def test_functions_are_told_apart_by_their_codes_and_by_those_that_they_hold() -
 
     assert codes_of(functools.partial(one)) == codes_of(one) != codes_of(other)
     assert codes_of(held_by(one)) == codes_of(held_by(one)) != codes_of(held_by(other))
+
+
+def test_the_cell_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook_lines, "_notebooks", {})
+    notebook_lines.note_notebook("a.ipynb", Cells((1, 3), (1, 9)))
+    assert notebook_lines.cell_of("a.ipynb", 10) == (3, 2)
+    assert notebook_lines.cell_of("a.py", 10) is None

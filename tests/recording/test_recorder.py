@@ -157,6 +157,15 @@ def test_another_place_is_a_reason(recorder):
     assert reasons == [(FIRST,), (moved,)]
 
 
+def test_another_setting_is_a_reason(recorder):
+    step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
+    step(X)
+    with jax.enable_x64(True):
+        step(X)
+    changed = CompileReason(ReasonKind.CONTEXT, "", "x64=False", "x64=True")
+    assert only_site(recorder).compiles[-1].reasons == (changed,)
+
+
 def test_a_new_function_each_time_is_said(recorder):
     for _ in range(3):
         recorder.pmap(shardlift.pmap)(lambda x: x + 1)(X)

@@ -9,9 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
-from shardlift.verify.bisect import Trial, reached, runs_needed, search, trial_of, unstable_sites
+from shardlift.verify.bisect import (
+    Trial,
+    reached,
+    reason,
+    runs_needed,
+    search,
+    trial_of,
+    unstable_sites,
+)
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import (
+    LeafDifference,
     ProgramVerdict,
     Side,
     SiteVerdict,
@@ -127,6 +136,13 @@ def test_who_differs_by_itself_is_named_first():
     given = site("two", "different", 2, False)
     assert trial_of(outcome(given), PLACES).blamed == {}
     assert trial_of(outcome(given), PLACES).problem.startswith("numbers of two differ with it")
+
+
+@pytest.mark.parametrize(("path", "where"), [("out['w']", "out['w']: "), ("", "")])
+def test_the_reason_names_the_leaf(path, where):
+    first = LeafDifference(path, 2, "output", "1.0 and 2.0")
+    told = f"numbers differ: call 3, {where}1.0 and 2.0"
+    assert reason(site("two", "different", 2, findings=(first,))) == told
 
 
 def test_a_program_that_fails_names_only_what_raised():

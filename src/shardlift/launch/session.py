@@ -102,15 +102,15 @@ class RunSession:
         self.error: BaseException | None = None  # that ended the program
         self._writing = threading.Lock()
         self._ended = threading.Event()
+        if options.record is not None and options.tape is not None:
+            self._children = Children(options.record)
         self.session = Session(
             patch=options.patch, written_for=options.written_for, prepare=self._prepare
         )
         self.uses = self.session.enter()
         if options.seed is not None:
             seed_random_numbers(options.seed)
-        self._children: Children | None = None
         if options.record is not None and options.tape is not None:
-            self._children = Children(options.record)
             self._children.watch()
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 leave_out_traced_prints(stream)
@@ -154,8 +154,7 @@ class RunSession:
         from shardlift.recording.tape.reference_run import ReferenceRun
         from shardlift.recording.tape.tape import Tape
 
-        if self._children is not None:
-            self._children.watch_programs()
+        self._children.watch_programs()
         path = self.options.reference
         reference = None if path is None else ReferenceRun(read(path))
         return Tape(self.options.tape, reference, self._children)

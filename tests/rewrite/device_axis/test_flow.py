@@ -100,6 +100,7 @@ BEFORE_PRINT = {
     "the elements of a comprehension": "show([state for x in loader])",
     "iterated rows": "print([x for x in state])",
     "listed rows": "rows = list(state)",
+    "a dict that is part of another": "show({**state})",
     "a part that is deleted": 'del state["w"]',
 }  # fmt: skip
 MISSED = {
@@ -279,6 +280,7 @@ OTHER_MODULE = {
     [
         ("print(train.main.__name__)", True),
         ("print(train.state)", False),
+        ("from pkg.train import state\n    show(state)", False),
         ("train.state = load()", False),
         ("train.main = load()", True),
         ("train.p_step = load()", False),

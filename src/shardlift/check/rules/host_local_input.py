@@ -63,6 +63,7 @@ RULE = Rule(
     good=(
         f"{_STEP}x = jax.make_array_from_process_local_data(s, load(jax.process_index()))\n"
         "y = step(x)",
+        f"{_STEP}y = step(jax.device_put(load(jax.process_index()), s))",
         f"{_STEP}n = jax.process_count()\ny = step(x)",
         f"{_STEP}n = jax.process_count()\ny = step(np.ones(8))",
     ),

@@ -7,7 +7,7 @@ Each sample changes one place of one module of the package: a comparison is turn
 condition negated, a statement deleted, an element of a tuple or set dropped, a member of an enum
 exchanged for another one. Then the tests run, in a copy of the project, until the first failure.
 A mutant that no test notices is printed with its place: write the test, or see that the mutant
-means the same as the original.
+means the same as the original. Tests that fail without a mutant are left out.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import functools
 import os
+import queue
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,16 +59,23 @@ class Mutant:
     text: str
 
 
-def mutants(path: Path, text: str) -> Iterator[Mutant]:
-    """Every mutant of a module."""
+def mutants(path: Path, text: str) -> list[Callable[[], Mutant]]:
+    """Every mutant of a module, as a function that makes it."""
     tree = ast.parse(text)
     members = _enum_members(tree)
-    for number, node in enumerate(ast.walk(tree)):
-        for what, change in _changes(node, members):
-            mutated = copy.deepcopy(tree)
-            change(next(n for k, n in enumerate(ast.walk(mutated)) if k == number))
-            line = getattr(node, "lineno", 0)
-            yield Mutant(path, line, what, ast.unparse(ast.fix_missing_locations(mutated)))
+
+    def make(number: int, what: str, change: Mutation) -> Mutant:
+        mutated = copy.deepcopy(tree)
+        node = next(n for k, n in enumerate(ast.walk(mutated)) if k == number)
+        change(node)
+        mutated_text = ast.unparse(ast.fix_missing_locations(mutated))
+        return Mutant(path, getattr(node, "lineno", 0), what, mutated_text)
+
+    return [
+        functools.partial(make, number, what, change)
+        for number, node in enumerate(ast.walk(tree))
+        for what, change in _changes(node, members)
+    ]
 
 
 Mutation = Callable[[ast.AST], None]
@@ -157,12 +170,26 @@ def sample(package: str, count: int, seed: int) -> list[Mutant]:
     picked: list[Mutant] = []
     while len(picked) < count:
         [file] = chosen.choices(files, lengths)
-        candidates = list(mutants(file.relative_to(ROOT), file.read_text()))
+        candidates = mutants(file.relative_to(ROOT), file.read_text())
         if candidates:
-            mutant = chosen.choice(candidates)
+            mutant = chosen.choice(candidates)()
             if mutant not in picked:
                 picked.append(mutant)
     return picked
+
+
+def run_tests(project: Path, tests: list[str], options: list[str]) -> tuple[bool, str]:
+    """Whether all tests pass in a copy of the project within 15 minutes, and what is printed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    path = [str(project / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    try:
+        done = subprocess.run(
+            [*command, *tests], cwd=project, env=environment, capture_output=True, timeout=900
+        )
+        return done.returncode == 0, done.stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        return False, ""
 
 
 def is_noticed(mutant: Mutant, project: Path, tests: list[str], options: list[str]) -> bool:
@@ -170,17 +197,25 @@ def is_noticed(mutant: Mutant, project: Path, tests: list[str], options: list[st
     module = project / mutant.path
     before = module.read_text()
     module.write_text(mutant.text)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options]
-    environment = {**os.environ, "PYTHONPATH": str(project / "src")}
     try:
-        done = subprocess.run(
-            [*command, *tests], cwd=project, env=environment, capture_output=True, timeout=900
-        )
-        return done.returncode != 0
-    except subprocess.TimeoutExpired:
-        return True
+        return not run_tests(project, [*tests_of_module(mutant.path), *tests], ["-x", *options])[0]
     finally:
         module.write_text(before)
+
+
+def broken_tests(project: Path, tests: list[str], options: list[str]) -> list[str]:
+    """Options that leave out the tests that fail on this machine without any mutant."""
+    _, printed = run_tests(project, tests, ["-rfE", *options])
+    names = re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - |$)", printed, re.MULTILINE)
+    return [f"--deselect={name}" for name in sorted(set(names))]
+
+
+def tests_of_module(module: Path) -> list[str]:
+    """The file of tests of a module: it is the quickest to notice a mutant."""
+    inside = module.relative_to(PACKAGE)
+    folder = Path("tests", *(part.removeprefix("_") for part in inside.parent.parts))
+    file = folder / f"test_{inside.name}"
+    return [str(file)] if (ROOT / file).exists() else []
 
 
 def tests_of(package: str) -> list[str]:
@@ -196,30 +231,55 @@ def tests_of(package: str) -> list[str]:
 def main() -> int:
     """Print the survivors and a count for each package."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("packages", nargs="+", help="below src/shardlift, e.g. migrate/device_axis")
+    parser.add_argument("packages", nargs="+", help="below src/shardlift, e.g. rewrite/device_axis")
     parser.add_argument("--samples", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", help="default: the folder of the same name")
     parser.add_argument("--slow", action="store_true", help="run the slow tests, too")
-    parser.add_argument("-n", "--workers", default="2")
+    parser.add_argument("-n", "--workers", default="2", help="of pytest, for each mutant")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants at the same time")
+    parser.add_argument("--minutes", type=float, default=600, help="start none after this time")
     asked = parser.parse_args()
     options = ["-n", asked.workers, *([] if asked.slow else ["-m", "not slow"])]
-    survivors = 0
+    tests = {package: asked.tests or tests_of(package) for package in asked.packages}
+    end = time.monotonic() + 60 * asked.minutes
+    noticed, tried = Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
-        project = Path(folder) / "project"
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         skipped = shutil.ignore_patterns(".venv*", ".git", ".mypy_cache", "__pycache__", "_build")
-        shutil.copytree(ROOT, project, ignore=skipped)
-        for package in asked.packages:
-            picked = sample(package, asked.samples, asked.seed)
-            tests = asked.tests or tests_of(package)
-            left = 0
-            for mutant in picked:
-                if not is_noticed(mutant, project, tests, options):
-                    left += 1
+        for number in range(asked.jobs):
+            project = Path(folder) / f"project{number}"
+            shutil.copytree(ROOT, project, ignore=skipped)
+            copies.put(project)
+        together = ["-n", str(asked.jobs), *options[2:]]
+        broken = broken_tests(project, sorted({t for of in tests.values() for t in of}), together)
+        print(f"left out, since they fail without a mutant: {len(broken)}", *broken, flush=True)
+
+        def check(package: str, mutant: Mutant) -> bool | None:
+            if time.monotonic() > end:
+                return None
+            project = copies.get()
+            try:
+                return is_noticed(mutant, project, tests[package], [*options, *broken])
+            finally:
+                copies.put(project)
+
+        samples = {p: sample(p, asked.samples, asked.seed) for p in asked.packages}
+        in_turn = [(p, samples[p][k]) for k in range(asked.samples) for p in asked.packages]
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            checked = {pool.submit(check, p, mutant): (p, mutant) for p, mutant in in_turn}
+            for future in as_completed(checked):
+                package, mutant = checked[future]
+                if (result := future.result()) is None:
+                    continue
+                tried[package] += 1
+                noticed[package] += result
+                if not result:
                     print(f"{mutant.path}:{mutant.line}: {mutant.what}", flush=True)
-            print(f"{package}: {len(picked) - left} of {len(picked)} noticed by {' '.join(tests)}")
-            survivors += left
-    return 1 if survivors else 0
+    for package in asked.packages:
+        by = " ".join(tests[package])
+        print(f"{package}: {noticed[package]} of {tried[package]} noticed by {by}")
+    return 1 if noticed != tried else 0
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def first(values, kind):
     ],
 )
 def test_a_mutant_has_the_mistake_that_it_names(what: str, line: str) -> None:
-    (mutant,) = [m for m in mutants(Path("first.py"), TEXT) if m.what == what]
+    (mutant,) = [m for make in mutants(Path("first.py"), TEXT) if (m := make()).what == what]
     lines = [line.strip() for line in mutant.text.splitlines()]
     assert line in lines
     assert len(set(lines) - {one.strip() for one in TEXT.splitlines()}) == 1

@@ -44,7 +44,7 @@ def run(devices: int, quick: bool) -> list[Row]:
 def measure(quick: bool) -> list[Row]:
     """Every number of files."""
     from shardlift.check.engine import RuleSelection
-    from shardlift.cli.check_pool import run as check
+    from shardlift.cli.check_files import check_files
 
     found = []
     for files in FILES[:2] if quick else FILES:
@@ -52,7 +52,7 @@ def measure(quick: bool) -> list[Row]:
             paths = project(Path(folder), files)
             contenders: dict[str, Callable[[], object]] = {
                 PARSE: lambda paths=paths: [ast.parse(Path(p).read_bytes()) for p in paths],
-                CHECK: lambda paths=paths: check(paths, RuleSelection(), jobs=1),
+                CHECK: lambda paths=paths: check_files(paths, RuleSelection()),
             }  # type: ignore[misc]
             best = in_turns(contenders, 2 if quick else 3)
         found.append(row("4 % with pmap", files, best, "ms", PARSE))

@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 
 from shardlift.check.engine import RuleSelection
-from shardlift.cli.check_pool import run
+from shardlift.cli.check_files import check_files
 
 
 def _files() -> list[str]:
@@ -18,5 +18,5 @@ def _files() -> list[str]:
 def test_a_sample_of_what_is_installed() -> None:
     files = _files()
     sample = files[:: max(1, len(files) // 150)]
-    reports = run(sample, RuleSelection(), jobs=1)
+    reports = check_files(sample, RuleSelection())
     assert [report.path for report in reports] == sample

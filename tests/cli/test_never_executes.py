@@ -99,7 +99,6 @@ def _run(folder: Path, *command: str, before: tuple[str, ...]) -> children.Done:
     ("command", "status"),
     [
         (("check", ".", "--fail-on", "note"), 1),
-        (("check", ".", "--jobs", "2", "--fail-on", "note"), 1),
         (("status", "."), 0),
         (("migrate", "."), 1),
         (("migrate", ".", "--write", "--allow-dirty"), 0),

@@ -1,22 +1,20 @@
 """What `check` finds and `migrate` writes depends on the files, and on nothing else.
 
-Not on their order, on the number of processes, or on what was parsed before.
+Not on their order, or on what was parsed before.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from shardlift.check.engine import RuleSelection
-from shardlift.cli.check_pool import run
+from shardlift.cli.check_files import check_files
 from shardlift.rewrite.engine import migrate
 from shardlift.source.project import Project
-from tests import children
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
@@ -35,7 +33,7 @@ CIRCLE = {
 
 
 def _find(paths: Sequence[str]) -> dict[str, object]:
-    return {r.path: (r.findings, r.parsed, r.sites) for r in run(paths, RuleSelection(), jobs=1)}
+    return {r.path: (r.findings, r.parsed, r.sites) for r in check_files(paths, RuleSelection())}
 
 
 def _rewrite(paths: Sequence[str]) -> dict[str, str]:
@@ -79,7 +77,7 @@ def test_a_function_of_another_module_is_followed(
     texts = {"train.py": TRAIN.format(module=module), f"{module}.py": MODELS}
     paths = _write(tmp_path, texts)
     for order in (paths, paths[::-1]):
-        reports = run(order, RuleSelection(), jobs=1)
+        reports = check_files(order, RuleSelection())
         assert "SL401" in {finding.code for r in reports for finding in r.findings}
         assert "out[0]" not in _rewrite(order)[paths[0]]
 
@@ -88,22 +86,3 @@ def test_a_circle_of_imports(tmp_path: Path) -> None:
     paths = _write(tmp_path, CIRCLE)
     assert _find(paths) == _find(paths[::-1])
     assert _rewrite(paths) == _rewrite(paths[::-1])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
-    _write(tmp_path, {"train.py": TRAIN.format(module="a_models"), "a_models.py": MODELS, **CIRCLE})
-    command = [sys.executable, "-m", "shardlift", "check", "--format", "json", "--jobs"]
-    folders = [str(tmp_path), *map(str, FOLDERS)]
-    alone, together, turned = (
-        children.run([*command, *rest], cwd=tmp_path)
-        for rest in (["1", *folders], ["2", *folders], ["2", *folders[::-1]])
-    )
-    assert alone.stdout == together.stdout
-    lines, others = (
-        sorted(line for line in done.stdout.splitlines() if '"shardlift ' not in line)
-        for done in (alone, turned)  # the next command names the folders as they were given
-    )
-    assert lines == others
-    assert "SL401" in alone.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
@@ -24,7 +24,6 @@ from shardlift.source.wrappers import as_transform
 
 # The parts of a module's name, and a name in the module that other files may import.
 Export = tuple[tuple[str, ...], str]
-_LONGEST_TEXT = 200  # characters of a line that a finding keeps
 
 
 @dataclass(frozen=True)
@@ -135,27 +134,21 @@ def check_texts(
 def check_paths(
     paths: Sequence[str],
     check: CheckPath,
-    apply: Callable[..., Iterable[FileReport]] = map,
     tick: Callable[[], None] = lambda: None,
 ) -> list[FileReport]:
-    """A report for each path, in order. `apply` may be the `map` of a process pool.
+    """A report for each path, in order.
 
     Files that were not parsed are checked a second time if they may import a pmapped function from
     another file. `tick` is called for each file of the first round.
     """
     reports: list[FileReport] = []
-    for report in apply(check, paths, [frozenset[Export]()] * len(paths)):
-        reports.append(report)
+    for path in paths:
+        reports.append(check(path, frozenset()))
         tick()
     exports = frozenset(export for report in reports for export in report.exports)
-    again = [
-        number
-        for number, report in enumerate(reports)
-        if exports and not report.parsed and report.unreadable is None
-    ]
-    second = apply(check, [paths[number] for number in again], [exports] * len(again))
-    for number, report in zip(again, second, strict=True):
-        reports[number] = report
+    for number, report in enumerate(reports):
+        if exports and not report.parsed and report.unreadable is None:
+            reports[number] = check(report.path, exports)
     return reports
 
 
@@ -198,7 +191,7 @@ def _find(
 
 def _finding(file: File, rule: Rule, match: Match, rewriter_of: RewriterOf) -> Finding:
     edits = () if match.imports else match.edits
-    line = file.lines[getattr(match.node, "lineno", 1) - 1].strip()[:_LONGEST_TEXT]
+    line = file.lines[getattr(match.node, "lineno", 1) - 1]
     span, rewriter = file.span(match.node), rewriter_of(file, rule, match)
     return Finding(rule.code, file.path, span, match.message, edits, line, rewriter)
 

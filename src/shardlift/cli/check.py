@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -17,20 +16,16 @@ from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, RuleSelection
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_baseline import NAME, BaselineFile, find_baseline
-from shardlift.cli.check_pool import run
+from shardlift.cli.check_files import check_files
 from shardlift.cli.check_report import Report
 from shardlift.cli.config import Config, ConfigError, ProjectFiles, open_project
 from shardlift.cli.console import console as make_console
 from shardlift.cli.console import progress_console
-from shardlift.cli.files import Passed, read_bytes
+from shardlift.cli.files import Passed
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count
-from shardlift.source.edits import split_lines
-from shardlift.source.model import Finding, Level
-from shardlift.source.text import read_source
-
-_MACHINE = ("json", "github", "sarif")
+from shardlift.source.model import Level
 
 
 @click.command(
@@ -66,7 +61,6 @@ _MACHINE = ("json", "github", "sarif")
     is_flag=True,
     help=f"Write all findings to {NAME} in the root of the project, and report none.",
 )
-@click.option("--jobs", type=click.IntRange(min=0), default=0, help="Processes; 0 decides itself.")
 @click.option("--quiet", "-q", is_flag=True, help="Findings only.")
 @click.option("--verbose", "-v", is_flag=True, help="Also the files that were passed over.")
 def check(
@@ -80,7 +74,6 @@ def check(
     target_jax: str | None,
     no_baseline: bool,
     write_baseline: bool,
-    jobs: int,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -102,7 +95,7 @@ def check(
         known = None if no_baseline else find_baseline(project.config, codes, write_baseline)
     except (ConfigError, ValueError) as error:
         stop(str(error))
-    checked = tuple(_look(project, options, jobs, quiet))
+    checked = tuple(_look(project, options, quiet))
     if known and write_baseline:
         _write_baseline(known, checked, project.passed, quiet)
     reports = known.new_only(checked) if known else checked
@@ -120,9 +113,11 @@ def check(
     style = style or ("full" if sys.stdout.isatty() else "concise")
     status = 2 if report.unreadable else int(report.fails(Level(fail_on)) and not exit_zero)
     if style == "json":
-        click.echo(json.render(report, status, paths))
-    elif style in _MACHINE:
-        click.echo((sarif if style == "sarif" else github).render(report))
+        click.echo(json.render(report, status))
+    elif style == "sarif":
+        click.echo(sarif.render(report))
+    elif style == "github":
+        click.echo(github.render(report))
     else:
         _print(report, style, quiet, verbose)
     sys.exit(status)
@@ -150,20 +145,15 @@ def _write_baseline(
     sys.exit(2 if failed else 0)
 
 
-def _look(
-    project: ProjectFiles, options: RuleSelection, jobs: int, quiet: bool
-) -> list[FileReport]:
-    look = partial(run, project.files, options, project.settings, jobs)
+def _look(project: ProjectFiles, options: RuleSelection, quiet: bool) -> list[FileReport]:
+    look = partial(check_files, project.files, options, project.settings)
     errors = progress_console()
-    try:
-        if quiet or not errors.is_terminal or len(project.files) < 200:
-            return look()
-        columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=errors, transient=True) as progress:
-            task = progress.add_task("check", total=len(project.files))
-            return look(lambda: progress.advance(task))
-    except BrokenProcessPool:
-        stop("a worker process was killed, possibly out of memory; try --jobs 1")
+    if quiet or not errors.is_terminal or len(project.files) < 200:
+        return look()
+    columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("check", total=len(project.files))
+        return look(lambda: progress.advance(task))
 
 
 def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> RuleSelection:
@@ -183,8 +173,7 @@ def _codes(values: tuple[str, ...]) -> tuple[str, ...]:
 def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
     console = make_console(piped=80)
     if style == "full":
-        texts: dict[str, list[str]] = {}
-        terminal.full(report, console, lambda finding: _lines(finding, texts))
+        terminal.full(report, console)
     else:
         terminal.concise(report, console)
     if verbose:
@@ -197,19 +186,3 @@ def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
         if report.findings and style == "concise":
             console.print()
         terminal.summary(report, console)
-
-
-def _lines(finding: Finding, texts: dict[str, list[str]]) -> list[str]:
-    """The lines of the file, or of the notebook's cell, that a finding is in."""
-    key = f"{finding.path}\0{finding.span.cell}"
-    if key not in texts:
-        try:
-            source = read_source(finding.path, read_bytes(finding.path))
-            lines = split_lines(source.text)
-            if source.cells is not None and finding.span.cell is not None:
-                first = source.cells.first_lines[source.cells.numbers.index(finding.span.cell)]
-                lines = lines[first - 1 :]
-        except (OSError, ValueError):  # it has gone, or is another one by now
-            lines = []
-        texts[key] = lines
-    return texts[key]

@@ -1,21 +1,36 @@
-"""The baseline file of `check`: where it is, and what it leaves of a report."""
+"""The baseline of `check`: the findings that a project knows of, so that only new ones count.
+
+A finding is recognised by its rule, its file and the text of its line: it stays known when lines
+are added above it. If a file has the same line several times, the number of findings counts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from shardlift._files import replace_file
-from shardlift.check.baseline import BaselineError, FindingKey, parse, render
 from shardlift.check.engine import FileReport
 from shardlift.cli.config import Config, ConfigError
 from shardlift.cli.files import read_bytes, reason
 from shardlift.source.model import Finding
 
 NAME = "shardlift-baseline.json"
+_VERSION = 1
+_LONGEST_TEXT = 200  # characters of a line
+
+
+class FindingKey(NamedTuple):
+    """What identifies a finding; `path` is relative to the folder of the baseline."""
+
+    path: str
+    code: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -35,17 +50,13 @@ class BaselineFile:
 
     def fixed(self, reports: Sequence[FileReport]) -> int:
         """How many known findings are gone."""
-        checked = self._checked(reports)
-        gone = self.known - self._found(reports)
-        return sum(number for key, number in gone.items() if self._is_covered(key, checked))
+        return (self._covered(reports) - self._there(reports)).total()
 
     def write(self, reports: Sequence[FileReport]) -> int:
         """Make the findings of these reports the known ones; returns how many there are now."""
-        checked = self._checked(reports)
-        kept = {k: number for k, number in self.known.items() if not self._is_covered(k, checked)}
-        updated = self._found(reports) + Counter(kept)
+        updated = self._there(reports) + (self.known - self._covered(reports))
         try:
-            replace_file(self.path, render(updated).encode("utf-8", "backslashreplace"))
+            replace_file(self.path, _render(updated).encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise ConfigError(f"{self.path} cannot be written: {reason(error)}") from error
         return updated.total()
@@ -55,7 +66,8 @@ class BaselineFile:
         return Path(os.path.relpath(path, self.path.parent)).as_posix()
 
     def _key(self, finding: Finding) -> FindingKey:
-        return FindingKey(self._relative(finding.path), finding.code, finding.text)
+        text = finding.text.strip()[:_LONGEST_TEXT]
+        return FindingKey(self._relative(finding.path), finding.code, text)
 
     def _new(self, findings: Sequence[Finding], left: Counter[FindingKey]) -> Iterator[Finding]:
         for finding in findings:
@@ -65,16 +77,19 @@ class BaselineFile:
             else:
                 yield finding
 
-    def _found(self, reports: Sequence[FileReport]) -> Counter[FindingKey]:
+    def _there(self, reports: Sequence[FileReport]) -> Counter[FindingKey]:
         return Counter(self._key(finding) for report in reports for finding in report.findings)
 
-    def _checked(self, reports: Sequence[FileReport]) -> set[str]:
-        return {self._relative(report.path) for report in reports if report.unreadable is None}
-
-    def _is_covered(self, key: FindingKey, checked: set[str]) -> bool:
-        """Whether the rule was selected, and the file was checked or does not exist any more."""
-        is_there = (self.path.parent / key.path).exists
-        return key.code in self.codes and (key.path in checked or not is_there())
+    def _covered(self, reports: Sequence[FileReport]) -> Counter[FindingKey]:
+        """What is known of the selected rules in files that were checked or do not exist now."""
+        checked = {self._relative(report.path) for report in reports if report.unreadable is None}
+        covered = {
+            key: number
+            for key, number in self.known.items()
+            if key.code in self.codes
+            and (key.path in checked or not (self.path.parent / key.path).exists())
+        }
+        return Counter(covered)
 
 
 def find_baseline(config: Config, codes: Sequence[str], create: bool) -> BaselineFile | None:
@@ -83,8 +98,30 @@ def find_baseline(config: Config, codes: Sequence[str], create: bool) -> Baselin
     if not path.exists():
         return BaselineFile(path, Counter(), codes) if create else None
     try:
-        return BaselineFile(path, parse(read_bytes(str(path)).decode()), codes)
-    except (BaselineError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        return BaselineFile(path, _parse(read_bytes(str(path)).decode()), codes)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {reason(error)}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not a baseline of shardlift: {error!r}") from error
+
+
+def _render(known: Counter[FindingKey]) -> str:
+    """The text of the file, sorted, so that a diff shows what changed."""
+    files: dict[str, list[dict[str, Any]]] = {}
+    for key, number in sorted(known.items()):
+        entry = {"code": key.code, "text": key.text, "count": number}
+        files.setdefault(key.path, []).append(entry)
+    return json.dumps({"version": _VERSION, "findings": files}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _parse(text: str) -> Counter[FindingKey]:
+    document = json.loads(text)
+    if document["version"] != _VERSION:
+        raise ValueError(f"version {document['version']!r} of the format")
+    return Counter(
+        {
+            FindingKey(str(path), str(entry["code"]), str(entry["text"])): int(entry["count"])
+            for path, entries in document["findings"].items()
+            for entry in entries
+        }
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from dataclasses import dataclass
-from shlex import quote
 
 from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
@@ -55,7 +55,15 @@ class Report:
         """What was found, for which JAX, and the next command to type."""
         installed = f" (installed: {self.installed})" if self.installed else ""
         versions = f"Checked for JAX {'.'.join(map(str, self.target))}{installed}."
-        return " ".join(part for part in (self._total(), versions, self._next()) if part)
+        return " ".join(
+            part
+            for part in (
+                self._total(),
+                versions,
+                *(f"Next: {command}" for command in self.next_commands()[:1]),
+            )
+            if part
+        )
 
     def _total(self) -> str:
         sites = count(sum(file.sites for file in self.files), "pmap site")
@@ -68,15 +76,20 @@ class Report:
         found = count(len(self.findings), "finding")
         return f"{found} in {files}, {sites}: {', '.join(parts)}."
 
-    def _next(self) -> str:
+    def next_commands(self) -> list[str]:
+        """What rewrites the findings, and what explains those that are left to do by hand."""
         rewriters = {finding.rewriter for finding in self.findings}
-        for rewriter in (Rewriter.FIX, Rewriter.MIGRATE):
-            if rewriter in rewriters:
-                return " ".join(["Next: shardlift", rewriter.value, *map(quote, self.paths)])
-        if not self.findings:
-            return ""
-        worst = min(self.findings, key=lambda f: list(Level).index(all_rules()[f.code].level))
-        return f"Next: shardlift rule {worst.code}"
+        by_rule = {f.code: f for f in self.findings if f.rewriter is Rewriter.HAND}
+        order = list(Level)
+        by_hand = sorted(by_rule, key=lambda code: (order.index(all_rules()[code].level), code))
+        return [
+            *(
+                shlex.join(["shardlift", rewriter.value, *self.paths])
+                for rewriter in (Rewriter.FIX, Rewriter.MIGRATE)
+                if rewriter in rewriters
+            ),
+            *(f"shardlift rule {code}" for code in by_hand),
+        ]
 
     def covered(self) -> list[str]:
         """Sentences on what was covered, what was not understood, and what was skipped."""

@@ -15,7 +15,8 @@ from shardlift._escape import escape_control
 from shardlift._files import replace_file
 from shardlift.check.engine import RuleSelection
 from shardlift.check.rules import all_rules
-from shardlift.cli import check_pool, git, transaction
+from shardlift.cli import git, transaction
+from shardlift.cli.check_files import check_files
 from shardlift.cli.config import ProjectFiles, open_project
 from shardlift.cli.console import phases
 from shardlift.cli.files import read_capture
@@ -185,7 +186,7 @@ def _left_broken(opened: ProjectFiles, migration: Migration) -> tuple[Finding, .
     listed = {(file.path, change.span.line) for file in migration.files for change in file.refused}
     return tuple(
         finding
-        for report in check_pool.run(opened.files, options, opened.settings)
+        for report in check_files(opened.files, options, opened.settings)
         for finding in report.findings
         if all_rules()[finding.code].level is Level.BROKEN
         and finding.rewriter is not Rewriter.FIX

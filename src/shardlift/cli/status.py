@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import PurePath
 
@@ -16,10 +15,9 @@ from rich.text import Text
 from shardlift._escape import escape_control
 from shardlift.check.engine import FileReport, RuleSelection
 from shardlift.check.rules import all_rules
-from shardlift.cli.check_pool import run
+from shardlift.cli.check_files import check_files
 from shardlift.cli.config import open_project
 from shardlift.cli.console import console
-from shardlift.cli.stop import stop
 from shardlift.report.numbers import count, percent
 from shardlift.source.model import Level
 
@@ -52,10 +50,7 @@ def status(paths: tuple[str, ...], style: str) -> None:
     """
     paths = paths or (".",)
     project = open_project(paths)
-    try:
-        reports = run(project.files, RuleSelection(), project.settings)
-    except BrokenProcessPool:
-        stop("a worker process was killed, possibly out of memory")
+    reports = check_files(project.files, RuleSelection(), project.settings)
     failed = [(report.path, report.unreadable) for report in reports if report.unreadable]
     failed += project.passed.failed
     folders = _by_folder(reports)

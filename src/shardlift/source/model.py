@@ -118,7 +118,7 @@ class Finding:
     span: Span
     message: str
     edits: tuple[Edit, ...] = ()
-    text: str = ""  # the line that it begins on, stripped and shortened
+    text: str = ""  # the line that it begins on
     rewriter: Rewriter = Rewriter.HAND
 
 

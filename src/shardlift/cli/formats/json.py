@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
-
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.document import Item, document, item, place
-from shardlift.source.model import Finding, Rewriter
+from shardlift.source.model import Finding
 
 
-def render(report: Report, status: int, paths: Sequence[str]) -> str:
+def render(report: Report, status: int) -> str:
     """The document of `check`: every finding is left to be done."""
     unreadable = [item("unreadable", f.unreadable or "", f.path) for f in report.unreadable]
     broken = [
@@ -23,7 +20,7 @@ def render(report: Report, status: int, paths: Sequence[str]) -> str:
         "check",
         status,
         left=[*map(_finding, report.findings), *unreadable, *broken],
-        next_commands=_next(report, paths),
+        next_commands=report.next_commands(),
         target_jax=".".join(map(str, report.target)),
         files=len(report.files),
         read_in_full=sum(file.parsed for file in report.files),
@@ -48,13 +45,3 @@ def _finding(finding: Finding) -> Item:
         rewriter=finding.rewriter.value,
         edits=[{**place(edit.span), "replacement": edit.replacement} for edit in finding.edits],
     )
-
-
-def _next(report: Report, paths: Sequence[str]) -> Iterator[str]:
-    """What rewrites the findings, and what explains one that nothing rewrites."""
-    rewriters = {finding.rewriter for finding in report.findings}
-    for rewriter in (Rewriter.FIX, Rewriter.MIGRATE):
-        if rewriter in rewriters:
-            yield shlex.join(["shardlift", rewriter.value, *paths])
-    by_hand = {f.code for f in report.findings if f.rewriter is Rewriter.HAND}
-    yield from (f"shardlift rule {code}" for code in sorted(by_hand))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.padding import Padding
@@ -31,7 +31,7 @@ def concise(report: Report, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def full(report: Report, console: Console, lines_of: Callable[[Finding], list[str]]) -> None:
+def full(report: Report, console: Console) -> None:
     """Message, place, source with the span underlined, and advice."""
     for finding in report.findings:
         rule = all_rules()[finding.code]
@@ -45,19 +45,17 @@ def full(report: Report, console: Console, lines_of: Callable[[Finding], list[st
             Text(f"  --> {escape_control(place(finding.path, finding.span))}", style="dim"),
             soft_wrap=True,
         )
-        for line in _frame(finding, lines_of(finding), colour, console.width):
+        for line in _frame(finding, colour, console.width):
             console.print(line, no_wrap=True, overflow="crop", crop=True)
         console.print(Padding(Text(rule.advice), (0, 0, 0, 2), expand=False))
         console.print()
 
 
-def _frame(finding: Finding, lines: list[str], colour: str, width: int) -> Iterable[Text]:
+def _frame(finding: Finding, colour: str, width: int) -> Iterable[Text]:
     span = finding.span
-    if not 0 < span.line <= len(lines):
-        return
     gutter = max(4, len(str(span.line)) + 1)
     # Every character takes one column, so that the marks stand below it; a tab becomes a space.
-    source = CONTROL.sub("\N{REPLACEMENT CHARACTER}", lines[span.line - 1].expandtabs(1).rstrip())
+    source = CONTROL.sub("\N{REPLACEMENT CHARACTER}", finding.text.expandtabs(1).rstrip())
     last = span.end_column if span.end_line == span.line else len(source)
     # Cut a long line on the left if the span would not be visible.
     room = max(20, width - gutter - 3)

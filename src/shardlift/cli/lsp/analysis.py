@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shardlift.check.engine import FileReport, RuleSelection, check_file
-from shardlift.cli.check_pool import failure_text
+from shardlift.cli.check_files import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
 from shardlift.cli.lsp.documents import Document, Files

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
+import math
 from typing import Any
 
 import jax
@@ -12,7 +15,6 @@ import shardlift
 from shardlift._replication import NotProven, Replication
 
 N = 8
-PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
 HALVES = [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
@@ -27,20 +29,23 @@ def same(*shape: int, seed: int = 1) -> jax.Array:
     return jnp.asarray(np.broadcast_to(row, (N, *shape)))
 
 
-def bits(leaf: Any) -> list[bytes]:
+def bits(leaf: Any, count: int = N) -> list[bytes]:
     """The bytes of each row."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return [row.tobytes() for row in np.asarray(leaf)]
+    return [row.tobytes() for row in np.asarray(leaf).reshape(count, -1)]
 
 
 def hold_against(found: Replication, out: Any) -> None:
-    """Fail where devices that were said to be equal are not: groups count too."""
+    """Fail where devices that were said to be equal are not: along one axis counts too."""
+    sizes = dict(found.axes)
     for (path, said), leaf in zip(found.outputs.items(), jax.tree.leaves(out), strict=True):
-        shown = bits(leaf)
-        groups = said.groups if isinstance(said, NotProven) else (tuple(range(len(shown))),)
-        for group in groups:
-            assert len({shown[k] for k in group}) == 1, f"output{path} is not {said}\n{leaf}"
+        along = said.along if isinstance(said, NotProven) else tuple(sizes)
+        shown, groups = bits(leaf, math.prod(sizes.values())), collections.defaultdict(set)
+        for k, place in enumerate(itertools.product(*map(range, sizes.values()))):
+            rest = [x for x, name in zip(place, sizes, strict=True) if name not in along]
+            groups[tuple(rest)].add(shown[k])
+        assert all(len(group) == 1 for group in groups.values()), f"output{path} {said}\n{leaf}"
 
 
 def proven(fun: Any, *args: Any, equal: Any = (), run: bool = True, **options: Any) -> Any:

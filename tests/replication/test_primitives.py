@@ -15,7 +15,7 @@ from jax import lax
 import shardlift
 from shardlift._replication import primitives
 from shardlift._replication.proof import RULES
-from tests.replication.checking import N, proven, reason, rows, same
+from tests.replication.checking import proven, reason, rows, same
 
 KNOWN = {*primitives.PLAIN, *RULES, *primitives.OPAQUE}
 
@@ -51,20 +51,10 @@ def test_no_plain_primitive_goes_over_axes():
 PLAIN = {
     "sort": lambda v: lax.sort(v),
     "top_k": lambda v: lax.top_k(v, 2),
-    "fft": lambda v: jnp.abs(jnp.fft.rfft(v)),
-    "svd": lambda v: jnp.linalg.svd(jnp.outer(v, v))[1],
     "solve": lambda v: jnp.linalg.solve(jnp.eye(4) + jnp.outer(v, v), v),
-    "cholesky": lambda v: jnp.linalg.cholesky(4 * jnp.eye(4) + jnp.outer(v, v)),
     "eigh": lambda v: jnp.linalg.eigh(jnp.outer(v, v))[0],
     "conv": lambda v: jnp.convolve(v, v),
-    "gamma": lambda v: jax.scipy.special.gammaln(jnp.abs(v) + 1),
-    "einsum": lambda v: jnp.einsum("i,j->ij", v, v),
-    "where": lambda v: jnp.where(v > 0, v, 0),
-    "cumsum": lambda v: jnp.cumsum(v),
-    "bits": lambda v: lax.bitcast_convert_type(v, jnp.uint32),
     "interp": lambda v: jnp.interp(v, jnp.arange(3.0) - 1, jnp.arange(3.0)),
-    "percentile": lambda v: jnp.percentile(v, 30.0),
-    "one_hot": lambda v: jax.nn.one_hot(jnp.int32(v), 3),
     "attention": lambda v: jax.nn.dot_product_attention(*[v.reshape(1, 2, 1, 2)] * 3),
 }
 
@@ -84,6 +74,8 @@ def draws(key, x):
         jax.random.uniform(mine),
         mine,
         jax.random.uniform(key, (3,)) + x,
+        jax.random.permutation(key, 5),
+        jax.random.gamma(key, 2.0),
     )
 
 
@@ -93,21 +85,7 @@ def test_random_numbers_are_a_function_of_the_key(impl):
     key = jax.random.PRNGKey(1) if impl == "raw" else key
     # Compiling rbg for eight devices takes long; what is claimed of it is the same.
     claims = proven(draws, key, rows(3), in_axes=(None, 0), run=impl != "rbg")
-    assert claims == (True, True, False, False, False)
-
-
-def test_distributions():
-    def body(key):
-        return (
-            jax.random.normal(key, (3,)),
-            jax.random.permutation(key, 5),
-            jax.random.gamma(key, 2.0),
-            jax.random.categorical(key, jnp.zeros(4)),
-        )
-
-    keys = jax.random.split(jax.random.key(0), N)
-    assert proven(body, jax.random.key(0), in_axes=None, axis_size=N, run=False) == (True,) * 4
-    assert proven(body, keys, run=False) == (False,) * 4
+    assert claims == (True, True, False, False, False, True, True)
 
 
 def test_callbacks_are_not_equal():
@@ -171,7 +149,7 @@ def test_a_kernel():
     claims = proven(lambda w, x: (call(double, w), call(double, x)), same(3), rows(3), equal=0)
     assert claims == (True, False)
     said = reason(lambda w: call(indexed, w), same(3), equal=0)
-    assert "is a kernel that does more than compute" in str(said)
+    assert "holds a function that does more than compute" in str(said)
 
 
 # ---- primitives of other libraries

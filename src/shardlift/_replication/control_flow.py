@@ -7,27 +7,27 @@ from typing import Any
 
 from shardlift import _compat
 from shardlift._replication.interpreter import (
+    TORN,
+    Axes,
     Cause,
     Interpreter,
     MapScope,
     Rule,
     Value,
-    Varying,
     all_of,
+    axes_of,
     both,
-    devices_apart,
     opaque,
     used,
     varying,
 )
-from shardlift._replication.partition import Space, coordinates, lift, meet, project
-from shardlift._replication.primitives import IN_KERNEL, PLAIN, WITH_FUNCTION, is_jax_primitive
+from shardlift._replication.primitives import IN_FUNCTIONS, WITH_FUNCTION, is_jax_primitive
 
 
 def _call(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     inner = called_jaxpr(eqn)
     if inner is None:
-        return opaque(eqn, scope, "calls a function in an unknown way")
+        return opaque(eqn, operands, scope, "calls a function in an unknown way")
     return walk.run(inner, operands, scope)
 
 
@@ -42,11 +42,10 @@ def _high_level(
     walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
     if id(eqn) not in walk.expanded:
-        axes = list(zip(scope.space.names, scope.space.sizes, strict=True))
-        walk.expanded[id(eqn)] = eqn, _compat.expand(eqn, axes)
+        walk.expanded[id(eqn)] = eqn, _compat.expand(eqn, list(scope.sizes))
     inner = walk.expanded[id(eqn)][1]
     if inner is None:
-        return opaque(eqn, scope, "is an unknown primitive")
+        return opaque(eqn, operands, scope, "is an unknown primitive")
     return walk.run(inner, operands, scope)
 
 
@@ -58,7 +57,7 @@ def _fixed_point(start: list[Value], step: Callable[[list[Value]], list[Value]])
     carry = start
     while True:
         after = [both(old, new) for old, new in zip(carry, step(carry), strict=True)]
-        if [*map(devices_apart, carry)] == [*map(devices_apart, after)]:
+        if [*map(axes_of, carry)] == [*map(axes_of, after)]:
             return carry
         carry = after
 
@@ -66,7 +65,7 @@ def _fixed_point(start: list[Value], step: Callable[[list[Value]], list[Value]])
 def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
     parts = _compat.scan_parts(eqn)
     if parts is None:
-        return opaque(eqn, scope, "has an unknown form")
+        return opaque(eqn, operands, scope, "has an unknown form")
     n_consts, n_carry = parts
     consts, xs = operands[:n_consts], operands[n_consts + n_carry :]
 
@@ -78,7 +77,7 @@ def _scan(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -
 
 
 def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
-    """Devices with equal predicates run equally many turns; the others diverge here."""
+    """Devices with an equal predicate run equally many turns; the others diverge here."""
     params = eqn.params
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts = operands[:n_cond], operands[n_cond : n_cond + n_body]
@@ -95,10 +94,7 @@ def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) 
 
 
 def _under(scope: MapScope, predicate: Value) -> MapScope:
-    if predicate is None:
-        return scope
-    control = meet(scope.control, predicate.classes)
-    return MapScope(scope.space, control, scope.torn or predicate.torn)
+    return scope._replace(control=scope.control | axes_of(predicate))
 
 
 def _blame(predicate: Value, eqn: Any) -> Value:
@@ -135,35 +131,17 @@ def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -
 # ---- others
 
 
-def _linear_solve(
-    walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
+def _with_function(
+    _: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
 ) -> Sequence[Value]:
-    """Runs the function ``solve``, on its own constants and the right-hand side."""
-    lengths, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
-    start = lengths.matvec + lengths.vecmat
-    consts = operands[start : start + lengths.solve]
-    right = operands[start + lengths.solve + lengths.transpose_solve :]
-    outputs = walk.run(jaxprs.solve, [*consts, *right], scope)
-    return outputs[: len(eqn.outvars)]
-
-
-def _if_made_of(names: frozenset[str], why: str) -> Rule:
-    """A plain function of its operands, if the jaxprs that it holds have only these primitives."""
-
-    def rule(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
-        for jaxpr in _compat.inner_jaxprs(eqn.params):
-            for inner in _compat.equations(jaxpr):
-                if inner.primitive.name not in names or not is_jax_primitive(inner.primitive):
-                    return opaque(eqn, scope, why)
-        return [used(all_of(operands), eqn)] * len(eqn.outvars)
-
-    return rule
-
-
-_with_function = _if_made_of(PLAIN, "is given a function that does more than compute")
-_kernel = _if_made_of(
-    PLAIN | IN_KERNEL | WITH_FUNCTION, "is a kernel that does more than compute on its own device"
-)
+    """A plain function of its operands, if the jaxprs that it holds only compute."""
+    for jaxpr in _compat.inner_jaxprs(eqn.params):
+        for inner in _compat.equations(jaxpr):
+            name = inner.primitive.name
+            if name not in IN_FUNCTIONS or not is_jax_primitive(inner.primitive):
+                why = "holds a function that does more than compute on its own device"
+                return opaque(eqn, operands, scope, why)
+    return [used(all_of(operands), eqn)] * len(eqn.outvars)
 
 
 def _nested_map(
@@ -171,49 +149,46 @@ def _nested_map(
 ) -> Sequence[Value]:
     """A map inside a map: a value outside is all of its parts inside."""
     axes = _compat.map_axes(eqn)
-    if axes is None or any(name in scope.space.names for name in axes):
-        return opaque(eqn, scope, "is a map of an unknown form")
-    if scope.torn:
-        return opaque(eqn, scope, "is a map under a predicate that is not equal on its devices")
-    outer, inner = scope.space, scope.space.extend(tuple(axes), tuple(axes.values()))
-    control = lift(scope.control, outer, inner, ())
+    if axes is None or any(name in scope.names for name in axes):
+        return opaque(eqn, operands, scope, "is a map of an unknown form")
+    if TORN in scope.control:
+        why = "is a map under a predicate that is not equal on its devices"
+        return opaque(eqn, operands, scope, why)
+    inside = scope._replace(sizes=(*scope.sizes, *axes.items()))
+    new, cause = inside.wide(axes), Cause(None, eqn, "splits its operand over devices")
     inputs = [
-        enter_map(value, spec, outer, inner, Cause(None, eqn, "splits its operand over devices"))
+        enter_map(value, spec, new, cause)
         for value, spec in zip(operands, eqn.params["in_specs"], strict=True)
     ]
-    outputs = walk.run(eqn.params["jaxpr"], inputs, MapScope(inner, control))
+    outputs = walk.run(eqn.params["jaxpr"], inputs, inside)
     return [
-        leave_map(value, spec, outer, inner)
+        leave_map(value, spec, new)
         for value, spec in zip(outputs, eqn.params["out_specs"], strict=True)
     ]
 
 
-def enter_map(value: Value, spec: Any, outer: Space, inner: Space, cause: Cause) -> Value:
-    """A value inside a map that splits it over devices by ``spec``."""
-    if value is not None and value.torn:
-        return value._replace(classes=tuple(range(inner.size)))
-    classes = lift(value and value.classes, outer, inner, _split_over(spec, outer, inner))
-    return varying(classes, cause if value is None else value.cause)
+def enter_map(value: Value, spec: Any, new: Axes, cause: Cause) -> Value:
+    """A value inside a map over the axes ``new``, which splits it over devices by ``spec``."""
+    axes = axes_of(value)
+    axes |= new if TORN in axes else new & _split_over(spec)
+    return varying(axes, cause if value is None else value.cause)
 
 
-def leave_map(value: Value, spec: Any, outer: Space, inner: Space) -> Value:
-    """A value outside the map that joins it by ``spec``.
+def leave_map(value: Value, spec: Any, new: Axes) -> Value:
+    """A value outside the map over ``new`` that joins it by ``spec``.
 
     It is torn if devices that hold copies by ``spec`` may hold different values.
     """
     if value is None:
         return None
-    copies = coordinates(inner, (*outer.names, *_split_over(spec, outer, inner)))
-    classes = project(value.classes, outer, inner)
-    if value.torn or meet(copies, value.classes) != copies:
-        return Varying(classes or (0,) * outer.size, value.cause, torn=True)
-    return varying(classes, value.cause)
+    torn = {TORN} if value.axes & new - _split_over(spec) else set()
+    return varying(value.axes - new | torn, value.cause)
 
 
-def _split_over(spec: Any, outer: Space, inner: Space) -> tuple[Any, ...]:
-    """The axes of a map over which ``spec`` splits a value."""
-    flat = [name for entry in spec for name in (entry if isinstance(entry, tuple) else (entry,))]
-    return tuple(name for name in flat if name in inner.names and name not in outer.names)
+def _split_over(spec: Any) -> Axes:
+    """The axes over which ``spec`` splits a value."""
+    parts = (entry if isinstance(entry, tuple) else (entry,) for entry in spec)
+    return frozenset(name for part in parts for name in part)
 
 
 CALLS = (
@@ -228,7 +203,5 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "cond": _cond,
     "call_hi_primitive": _high_level,
-    "custom_linear_solve": _linear_solve,
-    "pallas_call": _kernel,
     "shard_map": _nested_map,
 }

@@ -1,4 +1,4 @@
-"""Interpreter of a jaxpr: which of its outputs vary between devices, given its inputs.
+"""Interpreter of a jaxpr: along which axes its outputs differ between devices, given its inputs.
 
 Nearly all values are equal everywhere and nearly all primitives are plain functions of their
 operands, so the interpreter keeps a table of the other values only. A plain equation whose operands
@@ -8,14 +8,18 @@ are not in the table costs a few dictionary look-ups.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from shardlift._replication.partition import Classes, Space, meet
 from shardlift._replication.primitives import OPAQUE, PLAIN, is_jax_primitive
 
 # A map removes the device axis of its arguments: that does not count as a use.
 VIEWS = frozenset({"squeeze"})
+
+Axes = frozenset[Hashable]
+# Stands for the axes of a map inside, which left a value different on devices that should hold
+# copies of it. No collective outside of that map can make such a value equal.
+TORN = object()
 
 
 class Cause(NamedTuple):
@@ -32,11 +36,10 @@ class Cause(NamedTuple):
 
 
 class Varying(NamedTuple):
-    """A value that is equal only within the classes of a partition."""
+    """A value that may differ along some axes, and is equal along all others."""
 
-    classes: Classes
+    axes: Axes
     cause: Cause
-    torn: bool = False  # a map inside left it different on devices that should hold copies of it
 
 
 Value = Varying | None  # None: equal everywhere
@@ -45,38 +48,34 @@ Value = Varying | None  # None: equal everywhere
 class MapScope(NamedTuple):
     """The maps and predicates around an equation."""
 
-    space: Space
-    control: Classes | None = None  # devices in one class surely take the same path
-    torn: bool = False  # a predicate is torn
+    sizes: tuple[tuple[Hashable, int], ...]  # of the axes that are mapped
+    control: Axes = frozenset()  # along which devices may take another path
+
+    @property
+    def names(self) -> tuple[Hashable, ...]:
+        """The axes that are mapped."""
+        return tuple(name for name, _ in self.sizes)
+
+    def wide(self, names: Iterable[Hashable]) -> Axes:
+        """Those of some axes that have more than one device."""
+        return frozenset(names) & {name for name, size in self.sizes if size > 1}
 
 
-def varying(classes: Classes | None, cause: Cause) -> Value:
-    """A value with these classes."""
-    return None if classes is None else Varying(classes, cause)
+def varying(axes: Axes, cause: Cause) -> Value:
+    """A value that differs along these axes."""
+    return Varying(axes, cause) if axes else None
 
 
-def apart(scope: MapScope, cause: Cause) -> Value:
-    """A value that may differ on every device."""
-    size = scope.space.size
-    return Varying(tuple(range(size)), cause) if size > 1 else None
+def axes_of(value: Value) -> Axes:
+    """The axes along which a value may differ."""
+    return frozenset() if value is None else value.axes
 
 
 def both(first: Value, second: Value) -> Value:
     """The result of a function of two values; it has the cause of the first."""
-    if second is None or first is second:
-        return first
-    if first is None:
-        return second
-    classes = meet(first.classes, second.classes) or first.classes
-    torn = first.torn or second.torn
-    if classes == first.classes and torn == first.torn:
-        return first
-    return Varying(classes, first.cause, torn)
-
-
-def devices_apart(value: Value) -> Any:
-    """Between which devices a value differs, for whatever reason."""
-    return value and (value.classes, value.torn)
+    if first is None or second is None:
+        return second if first is None else first
+    return first if second.axes <= first.axes else Varying(first.axes | second.axes, first.cause)
 
 
 def all_of(values: Iterable[Value]) -> Value:
@@ -93,15 +92,13 @@ def used(value: Value, eqn: Any) -> Value:
 
 def rebase(value: Value, inputs: Sequence[Value]) -> Value:
     """A value inside a jaxpr as its caller sees it; ``inputs`` are the caller's values."""
-    if value is None:
-        return None
-    cause = value.cause
-    if cause.input is not None:
-        outer = inputs[cause.input]
-        assert outer is not None, "an input that is equal everywhere causes nothing"
-        eqn = cause.eqn if outer.cause.eqn is None else outer.cause.eqn
-        cause = outer.cause._replace(eqn=eqn, control=outer.cause.control or cause.control)
-    return value._replace(cause=cause)
+    if value is None or value.cause.input is None:
+        return value
+    cause, outer = value.cause, inputs[value.cause.input]
+    assert outer is not None, "an input that is equal everywhere causes nothing"
+    eqn = cause.eqn if outer.cause.eqn is None else outer.cause.eqn
+    control = outer.cause.control or cause.control
+    return value._replace(cause=outer.cause._replace(eqn=eqn, control=control))
 
 
 # ---- the walk
@@ -123,7 +120,7 @@ class Interpreter:
     def run(self, jaxpr: Any, inputs: Sequence[Value], scope: MapScope) -> list[Value]:
         """The outputs' values, with causes in terms of the inputs' own causes."""
         jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
-        key = (id(jaxpr), *map(devices_apart, inputs), scope)
+        key = (id(jaxpr), *map(axes_of, inputs), scope)
         seen = self._seen.get(key)
         if seen is None:
             local = [value and value._replace(cause=Cause(k)) for k, value in enumerate(inputs)]
@@ -169,12 +166,12 @@ class Interpreter:
         return rule
 
 
-def opaque(eqn: Any, scope: MapScope, why: str) -> list[Value]:
+def opaque(eqn: Any, operands: list[Value], scope: MapScope, why: str) -> list[Value]:
     """Every output of ``eqn`` may differ on every device."""
-    return [apart(scope, Cause(None, eqn, why))] * len(eqn.outvars)
+    axes = scope.wide(scope.names) | (axes_of(all_of(operands)) & {TORN})
+    return [varying(axes, Cause(None, eqn, why))] * len(eqn.outvars)
 
 
 def _unknown(_: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> list[Value]:
     why = OPAQUE.get(eqn.primitive.name, "is an unknown primitive")
-    torn = next((value for value in operands if value is not None and value.torn), None)
-    return [both(torn, value) for value in opaque(eqn, scope, why)]
+    return opaque(eqn, operands, scope, why)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +12,6 @@ from jax.sharding import AbstractMesh, AxisType
 
 from shardlift import _compat
 from shardlift._replication.control_flow import CALLS, called_jaxpr
-from shardlift._replication.partition import Space
 from shardlift._replication.primitives import is_jax_primitive
 from shardlift.mapping.axes import Call, argument_names
 from shardlift.mapping.labels import label_of
@@ -38,21 +38,21 @@ class MapOutput(NamedTuple):
     number: int
 
 
-class Computed(NamedTuple):
-    """A value that is computed outside the maps, and the results of maps that it depends on."""
+class Outside(Enum):
+    """A value that is computed outside the maps."""
 
-    results: frozenset[MapOutput] = frozenset()
-    unknown: bool = False  # it may depend on results of maps that are not among those
+    BEFORE = "before any map"
+    AFTER = "perhaps from the result of a map"
 
 
-Origin = int | MapOutput | Computed  # int: the number of an input of the program
+Origin = int | MapOutput | Outside  # int: the number of an input of the program
 
 
 class Map(NamedTuple):
     """A map over devices, and the origins of its operands."""
 
     eqn: Any
-    space: Space
+    sizes: tuple[tuple[Hashable, int], ...]  # of its axes
     operands: list[Origin]
 
 
@@ -167,27 +167,24 @@ def _origins(jaxpr: Any, inputs: Sequence[Origin], maps: list[Map]) -> list[Orig
     """The origins of the outputs of a jaxpr; its maps are added to ``maps``."""
     known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
     for eqn in jaxpr.eqns:
-        operands = [known.get(id(var), Computed()) for var in eqn.invars]
+        operands = [known.get(id(var), Outside.BEFORE) for var in eqn.invars]
         known.update(zip(map(id, eqn.outvars), _outputs(eqn, operands, maps), strict=True))
-    return [known.get(id(var), Computed()) for var in jaxpr.outvars]
+    return [known.get(id(var), Outside.BEFORE) for var in jaxpr.outvars]
 
 
 def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Origin]:
     name = eqn.primitive.name if is_jax_primitive(eqn.primitive) else ""
     axes = _compat.map_axes(eqn) if name == "shard_map" else None
     if axes:
-        maps.append(Map(eqn, Space(tuple(axes), tuple(axes.values())), operands))
+        maps.append(Map(eqn, tuple(axes.items()), operands))
         return [MapOutput(len(maps) - 1, k) for k in range(len(eqn.outvars))]
     inner = called_jaxpr(eqn) if name in CALLS else None
     if inner is not None and len(inner.outvars) == len(eqn.outvars):
         return _origins(inner, operands, maps)
-    results = frozenset(origin for origin in operands if isinstance(origin, MapOutput))
-    computed = [origin for origin in operands if isinstance(origin, Computed)]
     has_map = eqn.primitive.name == "shard_map" or any(
         inner.primitive.name == "shard_map"
         for held in _compat.inner_jaxprs(eqn.params)
         for inner in _compat.equations(held)
     )
-    unknown = has_map or any(origin.unknown for origin in computed)
-    output = Computed(results.union(*(origin.results for origin in computed)), unknown)
-    return [output] * len(eqn.outvars)
+    follows = has_map or any(isinstance(o, MapOutput) or o is Outside.AFTER for o in operands)
+    return [Outside.AFTER if follows else Outside.BEFORE] * len(eqn.outvars)

@@ -50,7 +50,6 @@ class NotProven:
     why: str  # what that equation does, if it caused the difference
     control: Equation | None  # the loop or branch whose predicate carried the difference
     along: tuple[Hashable, ...]  # the axes along which it is equal nevertheless
-    groups: tuple[tuple[int, ...], ...]  # groups of devices on which it is equal
 
     def __bool__(self) -> bool:
         return False
@@ -65,9 +64,6 @@ class NotProven:
             parts.append(f"by way of the predicate of {self.control}")
         if self.along:
             parts.append(f"equal along {', '.join(map(repr, self.along))} only")
-        elif any(len(group) > 1 for group in self.groups) and len(self.groups) <= 8:
-            shown = " ".join(f"({' '.join(map(str, group))})" for group in self.groups)
-            parts.append(f"equal within {shown}")
         return "not proven: " + ", ".join(parts)
 
 

@@ -56,19 +56,19 @@ PLAIN = frozenset(
     " ".join((_ELEMENTWISE, _SHAPES, _REDUCTIONS, _LINEAR_ALGEBRA, _RANDOM, _MARKS)).split()
 )
 
-# Plain if their function is made of plain primitives.
+# Plain if the functions or kernels that they hold are made of plain primitives.
 _FUNCTIONS = """
-reduce reduce_window scatter scatter-add scatter-max scatter-min scatter-mul scatter-sub
-select_and_scatter
+custom_linear_solve pallas_call reduce reduce_window scatter scatter-add scatter-max scatter-min
+scatter-mul scatter-sub select_and_scatter
 """
 WITH_FUNCTION = frozenset(_FUNCTIONS.split())
 
-# A kernel may also use these, on the memory of its own device.
-_KERNELS = """
+# They may also use these; kernels, the memory of their own device.
+_IN_FUNCTIONS = """
 addupdate broadcast_to cond get jit masked_load masked_swap multiple_of num_programs program_id
 reciprocal scan swap while
 """
-IN_KERNEL = frozenset(_KERNELS.split())
+IN_FUNCTIONS = PLAIN | WITH_FUNCTION | frozenset(_IN_FUNCTIONS.split())
 
 # Why the outputs of these are not proven.
 _CALLBACK = "runs Python on the host, once per device"

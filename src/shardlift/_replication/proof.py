@@ -3,50 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import itertools
-import re
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import jax
-import numpy as np
 
 from shardlift import _compat
 from shardlift._replication import collectives, control_flow
 from shardlift._replication.interpreter import (
+    TORN,
     Cause,
     Interpreter,
     MapScope,
     Value,
-    Varying,
+    varying,
 )
 from shardlift._replication.mapped_program import (
-    Computed,
     Map,
     MapOutput,
     MappedProgram,
     Origin,
+    Outside,
     find_results,
     trace_function,
     trace_site,
 )
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
-from shardlift._replication.partition import Space, along, members
 from shardlift.arrays.paths import leaf_paths
-from shardlift.mapping.divergence import (
-    TIMEOUT_VARIABLE,
-    DivergenceError,
-    exchange,
-    service,
-    timeout,
-)
+from shardlift.mapping.divergence import service
 from shardlift.mapping.pmap_options import check_options, positional_names
 from shardlift.mapping.registry import site_behind
 from shardlift.mapping.site import MappedFunction
 
 RULES = {**collectives.RULES, **control_flow.RULES}
-_comparisons = itertools.count()
 
 
 def replication(
@@ -63,8 +52,8 @@ def replication(
 
     The function is traced, not run, and needs no devices. The proof is sound: it may miss that an
     output is equal on all devices, but a proven output is, as long as equal programs on equal
-    inputs give equal bits on devices of one kind. In a job of several processes all of them have to
-    call it: they compare what they traced.
+    inputs give equal bits on devices of one kind. In a job of several processes nothing is proven:
+    each may trace another program.
 
     Args:
       fun: the result of `shardlift.pmap` or ``jax.pmap``, a jitted ``shard_map``, or a function
@@ -90,10 +79,11 @@ def replication(
         raise TypeError(f"replication needs a function, got {fun!r}")
     program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
     result = prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
-    difference = find_difference(program.jaxpr)
-    if not difference:
+    if service() is None:
         return result
-    doubt = NotProven(None, None, difference, None, (), ())
+    # `jax.process_index()`, for example, is a constant that looks the same on all devices.
+    why = "is not compared with the programs of the other processes"
+    doubt = NotProven(None, None, why, None, ())
     outputs = {path: doubt if outcome else outcome for path, outcome in result.outputs.items()}
     proven = jax.tree.map(lambda _: False, result.proven)
     return dataclasses.replace(result, outputs=outputs, proven=proven)
@@ -174,71 +164,46 @@ def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -
     walk = Interpreter(RULES, pure)
     values: list[list[Value]] = []
     for mapped in maps:
-        torn = _torn_results(maps, values)
         inputs = [
-            _input_value(mapped, origin, spec, equal, torn)
+            _input_value(mapped, origin, spec, equal)
             for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
         ]
-        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, MapScope(mapped.space)))
+        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, MapScope(mapped.sizes)))
     outcomes = [_outcome(program, origin, maps, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
     proven = tree.unflatten([bool(outcome) for outcome in outcomes])
-    axes = {
-        name: size
-        for mapped in maps
-        for name, size in zip(mapped.space.names, mapped.space.sizes, strict=True)
-    }
+    axes = {name: size for mapped in maps for name, size in mapped.sizes}
     return Replication(program.name, axes, dict(zip(paths, outcomes, strict=True)), proven)
 
 
-def _torn_results(maps: list[Map], values: list[list[Value]]) -> set[MapOutput]:
-    """The results of maps whose copies may be different, by their ``out_specs``."""
-    torn: set[MapOutput] = set()
-    for number, outputs in enumerate(values):
-        specs = maps[number].eqn.params["out_specs"]
-        for k, (value, spec) in enumerate(zip(outputs, specs, strict=True)):
-            outside = control_flow.leave_map(value, spec, Space(), maps[number].space)
-            if outside is not None and outside.torn:
-                torn.add(MapOutput(number, k))
-    return torn
-
-
-def _input_value(
-    mapped: Map, origin: Origin, spec: Any, equal: list[bool], torn: set[MapOutput]
-) -> Value:
+def _input_value(mapped: Map, origin: Origin, spec: Any, equal: list[bool]) -> Value:
     """An operand as the body of the map sees it."""
-    if isinstance(origin, int) and equal[origin]:
-        return None
+    scope = MapScope(mapped.sizes)
+    new = scope.wide(scope.names)
     if isinstance(origin, int):
-        return control_flow.enter_map(None, spec, Space(), mapped.space, Cause(origin))
-    results = {origin} if isinstance(origin, MapOutput) else origin.results
-    if results & torn or (isinstance(origin, Computed) and origin.unknown):
-        why = "comes from a map that may leave different values where its out_specs say copies"
-        value: Value = Varying((0,), Cause(None, None, why), torn=True)
-    else:
-        value = None
-    cause = Cause(None, None, "is computed before the map")
-    return control_flow.enter_map(value, spec, Space(), mapped.space, cause)
+        return None if equal[origin] else control_flow.enter_map(None, spec, new, Cause(origin))
+    if origin is Outside.BEFORE:
+        cause = Cause(None, None, "is computed before the map")
+        return control_flow.enter_map(None, spec, new, cause)
+    return varying(new, Cause(None, None, "comes from another map of the same function"))
 
 
 def _outcome(
     program: MappedProgram, origin: Origin, maps: list[Map], values: list[list[Value]]
 ) -> Proven | NotProven:
     if not isinstance(origin, MapOutput):
-        return NotProven(None, None, "is computed outside the map", None, (), ())
+        return NotProven(None, None, "is computed outside the map", None, ())
     value = values[origin.map][origin.number]
     if value is None:
         return Proven()
-    cause, space = value.cause, maps[origin.map].space
-    classes = tuple(range(space.size)) if value.torn else value.classes
+    cause, names = value.cause, (name for name, _ in maps[origin.map].sizes)
     return NotProven(
         argument=None if cause.input is None else program.inputs[cause.input],
         equation=_equation(cause.eqn),
         why=cause.why,
         control=_equation(cause.control),
-        along=along(space, classes),
-        groups=members(classes),
+        along=() if TORN in value.axes else tuple(n for n in names if n not in value.axes),
     )
 
 
@@ -250,38 +215,3 @@ def _equation(eqn: Any) -> Equation | None:
     if line is None and eqn.primitive.name == "broadcast_in_dim":
         return None
     return Equation(eqn.primitive.name, None if line is None else SourceLine(*line))
-
-
-# ---- the programs of the processes of a job
-
-
-def find_difference(jaxpr: Any) -> str:
-    """Why other processes may run another program; empty if they run the same, or for one process.
-
-    A process may put a number of its own into its program, ``jax.process_index()`` for example. A
-    jaxpr has it as a constant, which looks the same on all devices. Waits for the other processes.
-    """
-    if service() is None:
-        return ""
-    mine = _digest(jaxpr)
-    try:
-        digests = exchange(f"shardlift/replication/{next(_comparisons)}", mine)
-    except DivergenceError:  # the job broke
-        digests = {jax.process_index(): mine}
-    for process in range(jax.process_count()):
-        if process not in digests:
-            waited = f"within {timeout():g} s ({TIMEOUT_VARIABLE})"
-            return f"was not compared with process {process}, which did not call it {waited}"
-        if digests[process] != mine:
-            return f"is computed by another program on process {process}"
-    return ""
-
-
-def _digest(jaxpr: Any) -> str:
-    """Digest of the jaxpr's text (addresses removed) and of its constants."""
-    text = re.sub(r"\b0x[0-9a-f]{6,}", "0x", str(jaxpr))
-    digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for const in jaxpr.consts:
-        if not isinstance(const, jax.Array) or const.is_fully_addressable:
-            digest.update(np.asarray(const).tobytes())
-    return digest.hexdigest()

@@ -106,7 +106,7 @@ def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _D
     forms = before.form, after.form
     mismatch = structure(*forms)
     if mismatch is not None:
-        return _Difference(before.form.path, *mismatch[:2])
+        return _Difference(before.form.path, *mismatch)
     if before.values is None or after.values is None:
         return _Difference(before.form.path, "it cannot be read, so it was not compared")
     if identical(forms, (before.digest, after.digest)):
@@ -114,7 +114,7 @@ def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _D
     left, right, axis = together(before.values, after.values, (forms[0].axis, forms[1].axis))
     if tolerance and within(left, right, tolerance):
         return None
-    cause = causes.likely(left, right, axis, _devices(forms))[0]
+    cause = causes.likely(left, right, axis, _devices(forms))
     return _Difference(before.form.path, words(distance(left, right)), cause)
 
 

@@ -76,7 +76,7 @@ def test_jax_may_have_been_imported_before_the_session(monkeypatch: pytest.Monke
     monkeypatch.setattr(RunSession, "_recorder", recorder)
     session = RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
     assert len(tapes) == 1
-    session._children.watch_programs.assert_called_once()  # type: ignore[attr-defined]
+    session._children.leave_out.assert_called_once()  # type: ignore[attr-defined]
 
 
 def test_an_error_of_a_thread_is_shown_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from shardlift.verify.compare.verdicts import (
     Verdict,
 )
 from shardlift.verify.verdict_text import (
-    OVERLOOKED,
+    GAPS,
     advice,
     basis,
     describe_comparison,
@@ -186,7 +186,7 @@ def test_a_verdict_on_less_than_everything_says_so(kind: GapKind) -> None:
     assert "partly compared  step" in _shown(outcome)
     of_collectives = "collective" in kind
     assert ["--collectives 0" in text for text in advice(outcome)] == [True] * of_collectives
-    rest = f". Not looked at: {OVERLOOKED[kind]}." if kind in OVERLOOKED else ""
+    rest = f". Not looked at: {GAPS[kind][1]}." if GAPS[kind][1] else ""
     shown = " ".join(_shown(outcome, quiet=True).split())
     assert shown == f"1 site: 1 partly compared{rest}"
     assert machine(outcome)["sites"][0]["gaps"][0]["kind"] == kind

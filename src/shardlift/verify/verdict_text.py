@@ -32,35 +32,52 @@ COLOURS = {
     Verdict.NOT_COMPARED: "yellow",
     Verdict.PARTLY_COMPARED: "yellow",
 }
+_ONE_ONLY = "collectives that only one program has"
+_UNREADABLE = "outputs that could not be read"
+# What is said of each gap: below the verdict, and in the last line; the latter may be nothing.
 GAPS = {
-    GapKind.ONLY_BEFORE: "only before, not compared: {what}",
-    GapKind.ONLY_AFTER: "only after, not compared: {what}",
-    GapKind.VALUES_NOT_KEPT: "not compared, differs at least in rounding, and the values were not "
-    "kept (--keep-bytes): {what}",
-    GapKind.COLLECTIVES_NOT_RECORDED: "collectives were not recorded {what}",
-    GapKind.OUTPUTS_NOT_READ: "calls without outputs that could be read are not compared",
-    GapKind.NO_BYTES: "{what} was not compared: its bytes were not recorded",
-    GapKind.TRANSFORMED: "called inside grad, vmap or another transform, outside any jit or pmap: "
-    "such calls are not recorded",
-    GapKind.PROCESS_MISSING: "not recorded before, or after: process {what}",
-    GapKind.ORDER: "called in another order than before, relative to other functions: what the "
-    "program does with the results may differ",
-    GapKind.ONE_DEVICE: "on one device collectives exchange nothing: compare on more (--devices 2)",
+    GapKind.ONLY_BEFORE: ("only before, not compared: {what}", _ONE_ONLY),
+    GapKind.ONLY_AFTER: ("only after, not compared: {what}", _ONE_ONLY),
+    GapKind.VALUES_NOT_KEPT: (
+        "not compared, differs at least in rounding, and the values were not kept (--keep-bytes): "
+        "{what}",
+        "collectives whose values were not kept",
+    ),
+    GapKind.COLLECTIVES_NOT_RECORDED: (
+        "collectives were not recorded {what}",
+        "collectives that were not recorded",
+    ),
+    GapKind.OUTPUTS_NOT_READ: (
+        "calls without outputs that could be read are not compared",
+        _UNREADABLE,
+    ),
+    GapKind.NO_BYTES: ("{what} was not compared: its bytes were not recorded", _UNREADABLE),
+    GapKind.TRANSFORMED: (
+        "called inside grad, vmap or another transform, outside any jit or pmap: such calls are "
+        "not recorded",
+        "calls under grad, vmap or another transform",
+    ),
+    GapKind.PROCESS_MISSING: (
+        "not recorded before, or after: process {what}",
+        "processes that were not recorded on both sides",
+    ),
+    GapKind.ORDER: (
+        "called in another order than before, relative to other functions: what the program does "
+        "with the results may differ",
+        "",
+    ),
+    GapKind.ONE_DEVICE: (
+        "on one device collectives exchange nothing: compare on more (--devices 2)",
+        "what devices exchange: there was one (--devices 2 runs both programs on virtual CPU "
+        "devices)",
+    ),
 }
-# What the last line says of these gaps.
-OVERLOOKED = {
-    GapKind.ONLY_BEFORE: "collectives that only one program has",
-    GapKind.ONLY_AFTER: "collectives that only one program has",
-    GapKind.VALUES_NOT_KEPT: "collectives whose values were not kept",
-    GapKind.COLLECTIVES_NOT_RECORDED: "collectives that were not recorded",
-    GapKind.OUTPUTS_NOT_READ: "outputs that could not be read",
-    GapKind.NO_BYTES: "outputs that could not be read",
-    GapKind.TRANSFORMED: "calls under grad, vmap or another transform",
-    GapKind.PROCESS_MISSING: "processes that were not recorded on both sides",
-    GapKind.ONE_DEVICE: "what devices exchange: there was one (--devices 2 runs both programs on "
-    "virtual CPU devices)",
+_OF_COLLECTIVES = {
+    GapKind.ONLY_BEFORE,
+    GapKind.ONLY_AFTER,
+    GapKind.VALUES_NOT_KEPT,
+    GapKind.COLLECTIVES_NOT_RECORDED,
 }
-_OF_COLLECTIVES = {kind for kind, text in OVERLOOKED.items() if text.startswith("collectives ")}
 MOST_LINES = 4  # findings of a site that are shown
 KEEP = "\n\t"  # characters of a program's output that are not escaped
 
@@ -81,7 +98,7 @@ def _overlooked(outcome: ProgramVerdict) -> Iterator[str]:
     if missing := outcome.count(Verdict.NOT_REACHED):
         yield f"{count(missing, 'site')} not reached"
     for site in sites:
-        yield from (OVERLOOKED[gap.kind] for gap in site.gaps if gap.kind in OVERLOOKED)
+        yield from filter(None, (GAPS[gap.kind][1] for gap in site.gaps))
     if any(site.outputs_only and site.calls for site in sites):
         yield "collectives (--collectives 0)"
     limits = {s.collective_calls for s in sites if 0 < s.collective_calls < s.calls}
@@ -150,7 +167,7 @@ def heading(site: SiteVerdict) -> str:
 def gap_lines(site: SiteVerdict) -> list[str]:
     """What was not compared, and how often."""
     return [
-        GAPS[gap.kind].format(what=gap.what) + f" ({gap.count} times)" * (gap.count > 1)
+        GAPS[gap.kind][0].format(what=gap.what) + f" ({gap.count} times)" * (gap.count > 1)
         for gap in site.gaps
     ]
 

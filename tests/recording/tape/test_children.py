@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import jax
 import numpy as np
@@ -36,14 +37,27 @@ def test_a_forked_child_is_watched_while_it_compiles(tmp_path: Path) -> None:
 
 def test_programs_that_use_jax_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {})
+    forks: list[object] = []
+    monkeypatch.setattr(os, "register_at_fork", lambda after_in_child: forks.append(after_in_child))
     children = Children(str(tmp_path / "run.json"))
-    children.watch_programs()
+    children.watch()
+    assert forks == [children._watch_fork]
     folder = Path(os.environ[DUMPS])
     folder.mkdir()  # as JAX does
     (folder / "jax_ir0000_jit_f_compile.mlir").touch()
     (folder / "jax_ir0001_jit_g_compile.mlir").touch()
     assert children.count() == 1
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_program_itself_is_no_child(monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
+    jax = MagicMock()
+    children = Children("run.json")
+    folder = children._folder if own else "of the user"
+    monkeypatch.setattr(os, "environ", {DUMPS: folder})
+    children.leave_out(jax)
+    assert jax.config.update.called is own
 
 
 @pytest.mark.exhaustive

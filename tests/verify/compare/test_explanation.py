@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from shardlift.capture.schema import Part
-from shardlift.verify.compare.causes import Suspicion
-from shardlift.verify.compare.explanation import WHOLE_BATCH, Clues, explain
+from shardlift.verify.compare.causes import Disagreement
+from shardlift.verify.compare.explanation import Clues, explain
 from shardlift.verify.compare.verdicts import LeafDifference
 
 
@@ -18,14 +16,14 @@ def _finding(part: Part, cause: str = "", call: int = 0, about: str = "") -> Lea
 
 def test_nothing_is_explained_if_nothing_differs() -> None:
     close = LeafDifference("x", 0, Part.OUTPUTS, "differs", cause="rounding", close=True)
-    assert list(explain([close], Clues(own=True, arguments={"swapped": None}))) == []
-    assert list(explain([], Clues())) == []
+    clues = Clues(own=True, keys={"keys": None}, missing={"psum": None}, inputs="x")
+    assert list(explain([close], clues)) == []
+    assert list(explain([], Clues(inputs="x"))) == []
 
 
 @pytest.mark.parametrize(
     ("findings", "causes"),
     [
-        ([_finding(Part.CALLS, "donated")], ["donated"]),
         ([_finding(Part.CALLS)], []),
         ([_finding(Part.OUTPUTS, "a")], ["1 of 1 differing leaf: a"]),
         (
@@ -54,49 +52,31 @@ def test_causes_of_arrays(findings: list[LeafDifference], causes: list[str]) -> 
     assert list(explain(findings, Clues())) == causes
 
 
-@pytest.mark.parametrize(
-    ("suspicion", "which", "confirmed"),
-    [
-        (Suspicion.MISSING_REDUCTION, "before", True),
-        (Suspicion.MISSING_REDUCTION, "after", False),
-        (Suspicion.STATISTICS, "after", True),
-        (Suspicion.STATISTICS, "", False),
-    ],
-)
-def test_a_suspicion_is_printed_if_it_is_confirmed(
-    suspicion: Suspicion, which: str, confirmed: bool
-) -> None:
-    finding = replace(_finding(Part.OUTPUTS, "a"), suspicion=suspicion)
-    clues = Clues(own=True, collectives={"psum": which} if which else {})
-    if suspicion is Suspicion.STATISTICS and not confirmed:
-        assert list(explain([finding], clues)) == []  # few numbers look like that by chance
-        return
-    cause = "1 of 1 differing leaf: a" + f": {suspicion}" * confirmed
-    assert list(explain([finding], clues)) == [cause, *["psum"] * confirmed]
-    if confirmed:
-        clues.whole_batch = True
-        is_whole = suspicion is Suspicion.STATISTICS
-        assert (WHOLE_BATCH in explain([finding], clues)) is is_whole
-
-
 DIFFERENT = [_finding(Part.OUTPUTS)]
+DISAGREE = [_finding(Part.OUTPUTS, Disagreement.ROWS)]
+ALONE = f"1 of 1 differing leaf: {Disagreement.ROWS}"
+PSUM = {"psum only before": None}
 
 
 @pytest.mark.parametrize(
-    ("clues", "causes"),
+    ("findings", "clues", "causes"),
     [
-        (Clues(own=True, arguments={"swapped": None}), ["swapped"]),
-        (Clues(own=False, arguments={"swapped": None}), []),
-        (Clues(own=True, keys={"keys": None}, whole_batch=True), ["keys"]),
-        (Clues(own=True, replaced={"pmin instead of pmax": None}), ["pmin instead of pmax"]),
-        (Clues(replaced={"pmin instead of pmax": None}), []),
-        (Clues(own=True, collectives={"psum only before": "before"}), []),
-        (Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
-        (Clues(own=True, inputs="x: too large"), []),
+        (DIFFERENT, Clues(own=True, keys={"keys": None}), ["keys"]),
+        (DIFFERENT, Clues(keys={"keys": None}), []),
+        (DIFFERENT, Clues(own=True, missing=PSUM), []),
+        (DISAGREE, Clues(own=True), [ALONE]),
+        (
+            DISAGREE,
+            Clues(own=True, missing=PSUM),
+            [f"{ALONE}: a pmean or psum is missing", "psum only before"],
+        ),
+        (DISAGREE, Clues(missing=PSUM), [f"{ALONE}: a pmean or psum is missing"]),
+        (DIFFERENT, Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
+        (DIFFERENT, Clues(own=True, inputs="x: too large"), []),
     ],
 )
-def test_causes_of_calls(clues: Clues, causes: list[str]) -> None:
-    assert list(explain(DIFFERENT, clues)) == causes
+def test_causes_of_calls(findings: list[LeafDifference], clues: Clues, causes: list[str]) -> None:
+    assert list(explain(findings, clues)) == causes
 
 
 @pytest.mark.parametrize(

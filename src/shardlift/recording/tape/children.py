@@ -1,8 +1,8 @@
 """Child processes of a recorded program: their calls are not recorded, but they are counted.
 
 A forked child leaves a mark beside the capture when JAX compiles something in it. Other programs
-inherit a variable of the environment, with which JAX writes what it compiles to a folder. No JAX
-here.
+inherit a variable of the environment, with which JAX writes what it compiles to a folder; those
+that are given another environment are not seen. No JAX here.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class Children:
         return len(marks) + programs
 
     def watch(self) -> None:
-        """Watch forked children from now on."""
+        """Watch forked children and other programs from now on."""
         os.register_at_fork(after_in_child=self._watch_fork)
-
-    def watch_programs(self) -> None:
-        """Watch other programs from now on: JAX has been imported, and does not see it here."""
         os.environ.setdefault(DUMPS, self._folder)
+
+    def leave_out(self, jax: Any) -> None:
+        """This process is no child: its JAX, which was just imported, writes nothing."""
+        if os.environ.get(DUMPS) == self._folder:
+            jax.config.update("jax_dump_ir_to", "")
 
     def _watch_fork(self) -> None:
         jax = sys.modules.get("jax")
@@ -60,6 +62,8 @@ class Children:
             AfterImport("jax", self._listen).install()
 
     def _listen(self, jax: Any) -> None:
+        self.leave_out(jax)  # the mark is enough
+
         def listener(event: str, *_: Any, **__: Any) -> None:
             if "compile" in event:
                 self.note_call()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -67,12 +66,12 @@ class CollectiveComparison:
         pair, sides = self.pair, self.pair.arrays(samples, Part.INSIDE)
         pairs, *places = pair_collectives(*sides)
         self._compare_keys(sides)
-        for which, text in only_one(*forms_of(sides), places):
-            pair.clues.collectives[text] = which
+        pair.clues.missing.update(
+            dict.fromkeys(missing_collectives(*forms_of(sides), alone=places[0]))
+        )
         alone = [sides[0][k] for k in places[0]], [sides[1][k] for k in places[1]]
         if not any(sample.hidden for sample in samples):
             self._note_alone(samples, sides, alone)
-        self._note_replaced(samples, alone)
         far: list[tuple[CapturedArray, CapturedArray, LeafDifference]] = []
         compared = self.results
         for i, j in pairs:
@@ -94,23 +93,6 @@ class CollectiveComparison:
         rest += [(GapKind.ONLY_AFTER, y.form) for y in after if not _is_output(samples[1], y)]
         rest.sort(key=lambda gap: gap[1].collective)
         self.pair.gaps.update((gap, _name(form)) for gap, form in rest)
-
-    def _note_replaced(self, samples: SamplePair, alone: ArrayLists) -> None:
-        """Note collectives of two kinds whose results are outputs, each of its program only."""
-        outputs = [sample.outputs for sample in samples]
-        for left, right in itertools.product(*alone):
-            kinds = left.form.collective, right.form.collective
-            if kinds[0] == kinds[1] or left.form.dtype != right.form.dtype:
-                continue
-            if all(
-                any(same_digest(digest, result.digest) for digest in values.digests)
-                == (values is own)
-                for own, result in zip(outputs, (left, right), strict=True)
-                for values in outputs
-                if values is not None
-            ):
-                text, about = f"{kinds[1]} instead of {kinds[0]}", right.form.about
-                self.pair.clues.replaced[f"{text}: {about}" if about else text] = None
 
     def _compare_result(
         self, call: int, sides: ArrayLists, i: int, j: int
@@ -141,7 +123,7 @@ class CollectiveComparison:
         if backward > 0 and not _is_summed_before(results[1], sides[1]):
             backward = 0
         cause = cause_of(*results, arrays, backward, self.pair.devices)
-        return dataclasses.replace(finding, cause=cause, suspicion=None) if cause else finding
+        return dataclasses.replace(finding, cause=cause) if cause else finding
 
     def _without_exchanged(
         self,
@@ -246,28 +228,23 @@ def cause_of_keys(before: Array, after: Array) -> str:
     return "other random keys than before"
 
 
-def only_one(
-    before: Sequence[ArrayForm], after: Sequence[ArrayForm], alone: Sequence[Sequence[int]]
-) -> Iterator[tuple[str, str]]:
-    """Which of the programs has collectives more often, and these in words.
+def missing_collectives(
+    before: Sequence[ArrayForm], after: Sequence[ArrayForm], alone: Sequence[int]
+) -> Iterator[str]:
+    """The collectives that the program before has more often, in words.
 
-    ``alone``: the results without a partner. Their line is named if it is the only one, or the
-    first of them if the other program has no collective of that kind.
+    ``alone``: its results without a partner. Their line is named if it is the only one, or the
+    first of them if the program after has no collective of that kind.
     """
-    forms = before, after
-    counts = [Counter(form.collective for form in _results(side)) for side in forms]
-    for kind in sorted({*counts[0], *counts[1]}):
-        for k, which in enumerate(("before", "after")):
-            others = counts[1 - k][kind]
-            if counts[k][kind] <= others:
-                continue
-            single = _results([forms[k][place] for place in alone[k]])
-            lines = list(dict.fromkeys(f.about for f in single if f.collective == kind))
-            if not lines or "" in lines or (others and len(lines) > 1):
-                yield which, f"more {kind} {which}"
-            else:
-                more = f", and {len(lines) - 1} more" * (len(lines) > 1)
-                yield which, f"{kind} only {which}: {lines[0]}{more}"
+    old, new = (Counter(form.collective for form in _results(side)) for side in (before, after))
+    for kind in sorted(old - new):
+        single = _results([before[place] for place in alone])
+        lines = list(dict.fromkeys(f.about for f in single if f.collective == kind))
+        if not lines or "" in lines or (new[kind] and len(lines) > 1):
+            yield f"more {kind} before"
+        else:
+            more = f", and {len(lines) - 1} more" * (len(lines) > 1)
+            yield f"{kind} only before: {lines[0]}{more}"
 
 
 def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:

@@ -8,13 +8,8 @@ from dataclasses import dataclass, field
 
 from shardlift.capture.schema import Part
 from shardlift.report.numbers import count
-from shardlift.verify.compare.causes import Suspicion
+from shardlift.verify.compare.causes import Disagreement
 from shardlift.verify.compare.verdicts import LeafDifference
-
-WHOLE_BATCH = (
-    "after, it is a jit of the whole batch and no shard_map: means, variances (batch statistics) "
-    "and random keys are those of the whole batch, where each device had its own"
-)
 
 
 @dataclass
@@ -26,12 +21,8 @@ class Clues:
 
     own: bool = False  # a call differs although its inputs are equal
     other_inputs: bool = False  # a call differs, and so do its inputs
-    whole_batch: bool = False  # it is a pmap before, and a jit of the whole batch after
-    arguments: dict[str, None] = field(default_factory=dict)  # that changed places
-    exchanged: set[str] = field(default_factory=set)  # the paths of outputs that did
     keys: dict[str, None] = field(default_factory=dict)  # of random numbers, that changed
-    collectives: dict[str, str] = field(default_factory=dict)  # in one program only: in which
-    replaced: dict[str, None] = field(default_factory=dict)  # collectives that are others now
+    missing: dict[str, None] = field(default_factory=dict)  # collectives of the program before
     inputs: str = ""  # the first inputs that differ, and why
 
     @property
@@ -43,16 +34,8 @@ class Clues:
 def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
     """The likely causes, each once: what the calls show comes first, then what arrays show."""
     far = [finding for finding in findings if not finding.close]
-    if not far:
-        return
-    suspicions = {finding.suspicion for finding in far}
-    if clues.own:
-        yield from clues.arguments
+    if clues.own and far:
         yield from clues.keys
-        yield from clues.replaced
-        if clues.whole_batch and Suspicion.STATISTICS in suspicions:
-            yield WHOLE_BATCH
-    yield from dict.fromkeys(f.cause for f in far if f.part == Part.CALLS and f.cause)
     inside = [finding for finding in far if finding.part == Part.INSIDE]
     for cause, number in _count_causes(inside, clues).items():
         lines = {finding.about for finding in inside if _cause(finding, clues) == cause}
@@ -61,19 +44,16 @@ def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]
         yield f"{what}: {cause}"
     if not inside and (clues.own or not clues.inputs):  # of other inputs it is no cause
         yield from _of_outputs([f for f in far if f.part == Part.OUTPUTS], clues)
-    if clues.own:
-        for text, which in clues.collectives.items():
-            missing = which == "before" and Suspicion.MISSING_REDUCTION in suspicions
-            if missing or Suspicion.STATISTICS in suspicions:
-                yield text
-    elif clues.inputs:
+    if clues.own and any(isinstance(finding.cause, Disagreement) for finding in far):
+        yield from clues.missing
+    elif not clues.own and clues.inputs and far:
         yield f"its inputs differ: {clues.inputs}"
 
 
 def _of_outputs(outputs: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
     """What the outputs of the first differing call look like."""
     first = min((finding.call for finding in outputs), default=0)
-    early = [f for f in outputs if f.call == first and f.path not in clues.exchanged]
+    early = [finding for finding in outputs if finding.call == first]
     for cause, number in _count_causes(early, clues).items():
         leaves = "leaf" if len(outputs) == 1 else "leaves"
         yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
@@ -85,11 +65,6 @@ def _count_causes(findings: Collection[LeafDifference], clues: Clues) -> Counter
 
 def _cause(finding: LeafDifference, clues: Clues) -> str:
     """What a finding shows, and what it suggests if the collectives confirm that."""
-    suspicion = finding.suspicion
-    if suspicion is None:
-        return finding.cause
-    if suspicion is Suspicion.MISSING_REDUCTION:
-        is_confirmed = "before" in clues.collectives.values()
-        return f"{finding.cause}: {suspicion}" if is_confirmed else finding.cause
-    is_confirmed = bool(clues.collectives) or clues.whole_batch
-    return f"{finding.cause}: {suspicion}" if is_confirmed else ""  # few numbers fit by chance
+    if isinstance(finding.cause, Disagreement) and clues.missing:
+        return f"{finding.cause}: a pmean or psum is missing"
+    return finding.cause

@@ -19,7 +19,7 @@ from shardlift.verify.compare.array_distance import (
     is_float,
     within,
 )
-from shardlift.verify.compare.causes import Suspicion
+from shardlift.verify.compare.causes import Disagreement
 
 MOST_ULPS = 2**16  # a larger number of ulps is not shown
 
@@ -44,23 +44,17 @@ def fitting(before: ArrayForm, after: ArrayForm, maps: Maps = NO_MAPS) -> Layout
     return None if is_stacked and kind is not LayoutChange.SAME else kind
 
 
-def structure(
-    before: ArrayForm, after: ArrayForm, maps: Maps = NO_MAPS
-) -> tuple[str, str, Suspicion | None] | None:
-    """Why two leaves cannot be compared: the difference, its cause, what it suggests; or None."""
+def structure(before: ArrayForm, after: ArrayForm, maps: Maps = NO_MAPS) -> tuple[str, str] | None:
+    """Why two leaves cannot be compared: the difference, and its cause; or None."""
     if before.dtype != after.dtype:
-        return f"{before.dtype} before, {after.dtype} after", "the dtype changed", None
+        return f"{before.dtype} before, {after.dtype} after", "the dtype changed"
     if before.agree and not after.agree:
-        return (
-            "one value before; the copies on the devices disagree after",
-            "out_specs=P() or out_axes=None for a value that varies (not checked: check_vma=False)",
-            Suspicion.MISSING_REDUCTION,
-        )
+        what = "one value before; the copies on the devices disagree after"
+        return what, Disagreement.COPIES
     if fitting(before, after, maps) is None:
         return (
             f"shape {before.shape} before, {after.shape} after",
             "the shapes do not fit, whether stacked, joined or copied over the devices",
-            None,
         )
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from shardlift.capture.layouts import together
-from shardlift.capture.schema import ArrayForm, Part, Sample, SiteKind
+from shardlift.capture.schema import ArrayForm, Part, Sample
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance, distance, within
 from shardlift.verify.compare.captured_run import (
@@ -35,9 +35,7 @@ class SitePair:
         self.notes: dict[str, None] = {}
         self.gaps: Counter[tuple[GapKind, str]] = Counter()
         self.differing = 0  # calls
-        kinds = [site.kind for site in self.sites]
-        is_whole = kinds == [SiteKind.PMAP, SiteKind.JIT] and self.devices > 1
-        self.clues = Clues(whole_batch=is_whole)
+        self.clues = Clues()
 
     def arrays(self, samples: SamplePair, part: Part) -> ArrayLists:
         """The arrays of one part of a call, in both programs."""
@@ -60,13 +58,10 @@ class SitePair:
         if apart.identical:
             return None
         close = bool(self.tolerance) and within(left, right, self.tolerance)
-        cause, suspicion = "", None
-        if not close and not within(left, right, ROUNDING):
-            cause, suspicion = causes.likely(left, right, axis, self.devices)
+        is_rounding = close or within(left, right, ROUNDING)
+        cause = "" if is_rounding else causes.likely(left, right, axis, self.devices)
         form = forms[0]
-        return LeafDifference(
-            form.path, call, part, words(apart), apart, cause, close, form.about, suspicion
-        )
+        return LeafDifference(form.path, call, part, words(apart), apart, cause, close, form.about)
 
     def add(self, finding: LeafDifference) -> None:
         """Keep the first finding of each leaf, or the first that is not close."""

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from shardlift.capture.schema import Part, SiteFacts, SiteKind
 from shardlift.verify.compare.array_distance import Distance, Tolerance
-from shardlift.verify.compare.causes import Suspicion
 
 
 class Verdict(StrEnum):
@@ -58,7 +57,6 @@ class LeafDifference:
     cause: str = ""
     close: bool = False
     about: str = ""  # the source line of a collective
-    suspicion: Suspicion | None = None  # a cause that something else must confirm
 
 
 class GapKind(StrEnum):

@@ -1,7 +1,8 @@
-"""Pairs of programs that were written to deceive `verify`, or to alarm it without need.
+"""Pairs of programs: mistakes that are made when pmap is moved, and what looks like one and is not.
 
 Each is one step before, by pmap, and one after, by shard_map, on the same rows. `RIGHT` pairs
-compute the same, however they are written. `WRONG` pairs do not, and have a cause.
+compute the same, however they are written. `WRONG` pairs do not; their cause is named if it can be
+known.
 """
 
 from __future__ import annotations
@@ -41,11 +42,17 @@ class Programs(NamedTuple):
         return ProgramVerdict(Side("before"), Side("after"), tuple(sites)).status, sites
 
 
-def steps(old: str, new: str, cause: str = "", calls: str = "w = f(w, X)") -> Programs:
+def steps(
+    old: str,
+    new: str,
+    cause: str = "",
+    calls: str = "w = f(w, X)",
+    mapped: str = "on_rows(step)",
+) -> Programs:
     """Programs that call one step, given by its body."""
     texts = [
-        f"def step(w, x):\n{textwrap.indent(body, '    ')}\nf = {mapped}\n{calls}\n"
-        for body, mapped in ((old, 'jax.pmap(step, "i")'), (new, "on_rows(step)"))
+        f"def step(w, x):\n{textwrap.indent(body, '    ')}\nf = {how}\n{calls}\n"
+        for body, how in ((old, 'jax.pmap(step, "i")'), (new, mapped))
     ]
     return Programs(*texts, cause)
 
@@ -144,6 +151,130 @@ for k in range(4): w = f(w, X)
 RIGHT["a method of another name"] = Programs(
     OWNER.replace("NAME", "step").replace("MAPPED(", 'jax.pmap(axis_name="i", fun='),
     OWNER.replace("NAME", "_train").replace("MAPPED", "on_rows"),
+)
+
+
+SGD = "return w - 0.1 * g"
+
+
+def in_global(update: str, checked: bool) -> Programs:
+    """Parameters that are the same on all devices, with and without check_vma."""
+    cause = 'every array of g = lax.pmean(grad(w, x), "i"): 8.000 times too large: check_vma with '
+    step = f"def step(w, x):\n    {MEAN}    {update}\n"
+    after = BACKWARD.replace("out_specs", f"check_vma={checked}, out_specs")
+    return Programs(f"{step}jax.pmap(step, 'i')(w, X)", f"{step}{after}(w[0], X)", cause * checked)
+
+
+for update in (SGD, HALF):
+    WRONG[f"summed twice: {update}"] = in_global(update, checked=True)
+    RIGHT[f"summed once: {update}"] = in_global(update, checked=False)
+
+# What is returned is a part of the batch, or what all devices have of it.
+MOVED = """
+def step(x, *key):
+    BODY
+f = jax.jit(jax.shard_map(lambda *args: WRAPPED, mesh=Mesh(np.array(jax.devices()), ("i",)),
+    in_specs=SPECS, out_specs=OUT, check_vma=False))
+f(X, *KEYS)
+"""
+PMAPPED = """
+def step(x, *key):
+    BODY
+jax.pmap(step, "i")(X, *KEYS)
+"""
+ON_ROWS = "step(*(a[0] for a in args))[None]"
+
+
+def moved(
+    body: str, cause: str, wrapped: str = ON_ROWS, specs: str = 'P("i")', out: str = 'P("i")'
+) -> Programs:
+    """One body by pmap, and by shard_map with other specs."""
+    keys = "[jax.random.split(jax.random.key(0), 8)]" if "key" in body else "[]"
+    texts = [text.replace("BODY", body).replace("KEYS", keys) for text in (PMAPPED, MOVED)]
+    new = texts[1].replace("WRAPPED", wrapped).replace("SPECS", specs).replace("OUT", out)
+    return Programs(texts[0], new, cause)
+
+
+DROPOUT = "kept = jax.random.bernoulli(key[0], 0.5, x.shape)\n    return jnp.where(kept, x, 0)"
+PMEAN = 'return lax.pmean(x * 2, "i")'
+WRONG |= {
+    "a missing mean": steps(
+        MEAN + SGD,
+        "g = grad(w, x)\n" + SGD,
+        "the devices disagree where they agreed before: a pmean or psum is missing psum only "
+        'before: g = lax.pmean(grad(w, x), "i")',
+    ),
+    "a sum for a mean": steps(
+        PMEAN, PMEAN.replace("pmean", "psum"), "8.000 times too large: psum instead of pmean"
+    ),
+    "a mean for a sum": steps(
+        PMEAN.replace("pmean", "psum"), PMEAN, "8.000 times too small: pmean instead of psum"
+    ),
+    "divided before": steps(PMEAN, PMEAN.replace("2", "0.25"), "8.000 times too small"),
+    "a mean inside of a gradient": steps(
+        'g = jax.grad(lambda w: lax.pmean(jnp.sum(x @ w), "i"))(w)\nreturn lax.pmean(g, "i")',
+        'g = jax.grad(lambda w: lax.pmean(jnp.sum(x @ w), "i"))(w)\nreturn lax.pmean(g, "i")',
+        "8.000 times too small",
+        mapped="on_rows(step, check_vma=True)",
+    ),
+    "another type": steps(
+        MEAN + HALF,
+        'g = lax.pmean(grad(w, x).astype(jnp.bfloat16), "i").astype(w.dtype)\n' + HALF,
+        "the dtype changed",
+    ),
+    "a weighted mean": steps(
+        MEAN + HALF, MEAN.replace("grad(", 'lax.axis_index("i").astype("f4") * grad(') + HALF
+    ),
+    "statistics over all devices": steps(
+        "return x.mean(0)",
+        'return lax.pmean(x.mean(0), "i")',
+        "the mean over the devices, where each device had its own value",
+    ),
+    "one key for all devices": moved(
+        DROPOUT,
+        "one random key for all devices, where each had its own (kept = jax.random",
+        specs='(P("i"), P())',
+    ),
+    "one value of many": moved(
+        "return x.sum()",
+        "out_specs=P() or out_axes=None for a value that varies",
+        wrapped="step(args[0][0])",
+        out="P()",
+    ),
+}
+RIGHT["a key of its own for each device"] = moved(DROPOUT, "")
+# Options of pmap: other axes, and a static argument.
+OPTIONS = """
+def scale(x, times, shift):
+    return {"sum": lax.psum(x, "i") * times + shift, "x": x}
+"""
+RIGHT["other axes and static arguments"] = Programs(
+    OPTIONS
+    + """jax.pmap(
+    scale, axis_name="i", in_axes=(1, None, None), out_axes={"sum": None, "x": 1},
+    static_broadcasted_argnums=1)(X[:, 0].T, 3, 0.5)""",
+    OPTIONS
+    + """
+@functools.partial(jax.jit, static_argnames="times")
+def scale(x, times, shift):
+    body = lambda x: {"sum": lax.psum(x[:, 0], "i") * times + shift, "x": x}
+    return jax.shard_map(body, mesh=Mesh(np.array(jax.devices()), ("i",)), in_specs=P(None, "i"),
+        out_specs={"sum": P(), "x": P(None, "i")}, check_vma=False)(x)
+scale(X[:, 0].T, times=3, shift=0.5)""",
+)
+DONATED = """
+def step(s, x): return {name: a + k * x for k, (name, a) in enumerate(s.items(), 1)}
+rows = NamedSharding(Mesh(np.array(jax.devices()), ("i",)), P("i"))  # or they are copied
+s = jax.device_put({name: np.full((8, 3), k, "f4") for k, name in enumerate("mvw")}, rows)
+"""
+DONATING = """
+f = jax.shard_map(step, mesh=rows.mesh, in_specs=P("i"), out_specs=P("i"))
+jax.jit(f, donate_argnums=0)(s, w)
+"""
+DONATED_PMAP = DONATED + 'jax.pmap(step, "i", donate_argnums=0)(s, w)'
+RIGHT["a state that is donated"] = Programs(DONATED_PMAP, DONATED + DONATING)
+WRONG["a state that is donated"] = Programs(
+    DONATED_PMAP, DONATED.replace("a + k * x", "a + 2 * k * x") + DONATING
 )
 
 
@@ -260,46 +391,31 @@ RIGHT |= {
     "other nesting": returned("w, (loss, acc)", "(w, loss), acc"),
 }
 WRONG |= {
-    "metrics exchanged": returned(
-        STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)", "have each other's values"
-    ),
-    "metrics in a circle": returned(
-        "dict(a=loss, b=acc, c=k)",
-        "dict(a=acc, b=(loss), c=k)",
-        "output['a'] and output['b'] have each other's values",
-    ),
+    "metrics exchanged": returned(STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)"),
     "another collective": steps(
         'return w, lax.pmax(jnp.max(x), "i")',
         'return w, lax.pmin(jnp.max(x), "i")',
-        cause="pmin instead of pmax: return w, lax.pmin(",
         calls="f(w, X)",
     ),
-    "a rate": steps(
-        MEAN + "return w - 0.1 * g",
-        MEAN + "return w - 0.3 * g",
-        cause="the update is 3.000 times too large, everywhere",
-    ),
+    "a rate": steps(MEAN + SGD, MEAN + "return w - 0.3 * g"),
     "an output more": returned("w, loss", "w, acc, loss"),
     "an output less": returned("w, acc, loss", "w, loss"),
     "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),
 }
 
 
-def test_what_follows_from_a_cause_is_none() -> None:
-    """Exchanged outputs are exchanged inputs of the next call, and other numbers after it."""
+def test_a_function_with_other_inputs_is_not_wrong_itself() -> None:
+    """The first row is read between two functions: the second gets one value for all devices."""
     text = """
-def step(s, x):
-    a, b = s
-    return RETURNED, a + 2 * b * x.sum()
-f = MAPPED
-s = w, 2 * w
-for k in range(3): s, out = f(s, X)
+def loss_of(x): return x.sum()
+def weigh(x, loss): return x * loss
+losses = jax.pmap(loss_of)(X)
+jax.pmap(weigh)(X, READ)
 """
-    old = text.replace("RETURNED", "(a * 3, b * 5)").replace("MAPPED", "jax.pmap(step)")
-    new = text.replace("RETURNED", "(b * 5, a * 3)").replace("MAPPED", "on_rows(step)")
-    _, (site,) = Programs(old, new).compare()
-    assert site.causes[0] == "output[0][0] and output[0][1] have each other's values"
-    assert not any("leaves" in cause or "s[0]" in cause for cause in site.causes)
+    new = text.replace("READ", "np.stack([np.asarray(losses)[0]] * 8)")
+    _, (first, second) = Programs(text.replace("READ", "losses"), new).compare()
+    assert (first.verdict, second.verdict, second.itself) == ("identical", "different", False)
+    assert second.causes[-1].startswith("its inputs differ: loss, in call 1: all devices have ")
 
 
 def test_outputs_without_names_are_paired_by_the_calls_that_are_equal() -> None:

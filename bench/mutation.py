@@ -178,35 +178,42 @@ def sample(package: str, count: int, seed: int) -> list[Mutant]:
     return picked
 
 
-def run_tests(project: Path, tests: list[str], options: list[str]) -> tuple[bool, str]:
-    """Whether all tests pass in a copy of the project within 15 minutes, and what is printed."""
+def run_tests(
+    project: Path, tests: list[str], options: list[str], seconds: float
+) -> tuple[bool, str]:
+    """Whether all tests pass in a copy of the project within a time, and what is printed."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     path = [str(project / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     try:
         done = subprocess.run(
-            [*command, *tests], cwd=project, env=environment, capture_output=True, timeout=900
+            [*command, *tests], cwd=project, env=environment, capture_output=True, timeout=seconds
         )
         return done.returncode == 0, done.stdout.decode(errors="replace")
     except subprocess.TimeoutExpired:
         return False, ""
 
 
-def is_noticed(mutant: Mutant, project: Path, tests: list[str], options: list[str]) -> bool:
+def is_noticed(
+    mutant: Mutant, project: Path, tests: list[str], options: list[str], seconds: float
+) -> bool:
     """Whether a test fails, or hangs, with the mutant in place."""
+    tests = [*tests_of_module(mutant.path), *tests]
     module = project / mutant.path
     before = module.read_text()
     module.write_text(mutant.text)
     try:
-        return not run_tests(project, [*tests_of_module(mutant.path), *tests], ["-x", *options])[0]
+        return not run_tests(project, tests, ["-x", *options], seconds)[0]
     finally:
         module.write_text(before)
 
 
 def broken_tests(project: Path, tests: list[str], options: list[str]) -> list[str]:
     """Options that leave out the tests that fail on this machine without any mutant."""
-    _, printed = run_tests(project, tests, ["-rfE", *options])
+    pass_all, printed = run_tests(project, tests, ["-rfE", *options], 900)
     names = re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?: - |$)", printed, re.MULTILINE)
+    if not pass_all and not names:
+        raise SystemExit(f"the tests do not run here:\n{printed[-2000:]}")
     return [f"--deselect={name}" for name in sorted(set(names))]
 
 
@@ -238,6 +245,7 @@ def main() -> int:
     parser.add_argument("--slow", action="store_true", help="run the slow tests, too")
     parser.add_argument("-n", "--workers", default="2", help="of pytest, for each mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at the same time")
+    parser.add_argument("--seconds", type=float, default=900, help="a mutant may take, or hangs")
     parser.add_argument("--minutes", type=float, default=600, help="start none after this time")
     asked = parser.parse_args()
     options = ["-n", asked.workers, *([] if asked.slow else ["-m", "not slow"])]
@@ -260,7 +268,9 @@ def main() -> int:
                 return None
             project = copies.get()
             try:
-                return is_noticed(mutant, project, tests[package], [*options, *broken])
+                return is_noticed(
+                    mutant, project, tests[package], [*options, *broken], asked.seconds
+                )
             finally:
                 copies.put(project)
 

@@ -407,15 +407,3 @@ def test_a_wrong_gradient_in_one_process_of_a_job(
     assert "`python t.py`: 1 verified, 1 backed out, after 2 runs." in result.stdout
     assert "t.py:19:10: left as it is: numbers differ: " in " ".join(result.stdout.split())
     assert 'p_step = jax.pmap(by_sign, axis_name="batch")' in (project / "t.py").read_text()
-
-
-@pytest.mark.slow
-def test_the_run_says_what_another_goal_would_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The parameters before and after the step, and the batch."""
-    (tmp_path / "train.py").write_text(STEP)
-    monkeypatch.chdir(tmp_path)
-    result = _run("--verify", "python train.py")
-    assert "with this run, --to global would remove " in result.stdout
-    assert "the device axis of 3 arrays" in result.stdout

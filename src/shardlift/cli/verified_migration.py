@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,6 +42,10 @@ from shardlift.verify.verdict_text import basis
 ERRORS = (running.CannotRunError, transaction.WriteError)
 NOT_RUN = "the command does not reach it"
 ONE_OF = "the command calls a pmap that was handed on as a value, at one of"
+NEEDS_PATCH = (
+    "with plain python it fails, with `shardlift run` it does not: something that is not rewritten "
+    "needs what JAX has removed"
+)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,9 @@ class ChangeCandidate:
         return any(first <= called.line <= last for first, last in self.change.sites)
 
 
+Reached = dict[ChangeCandidate, SiteVerdict | None]
+
+
 def verify_migration(
     project: ProjectMigration,
     contents: transaction.Contents,
@@ -115,21 +121,18 @@ def verify_migration(
     assert options.verify is not None
     given = options.tolerance or (OTHER_ORDER if goal is Goal.JIT else None)
     default = ROUNDING if goal is Goal.GLOBAL else Tolerance()
-    tolerance = Tolerance(**given) if given else default  # type: ignore[arg-type]
     settings = running.ComparisonOptions(
-        tolerance=tolerance,
+        tolerance=Tolerance(**given) if given else default,  # type: ignore[arg-type]
         devices=options.devices,
         processes=options.processes or 1,
         verbose=verbose,
         facts=project.lacks_facts,
     )
+    command = running.parse_target(options.verify)
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
-        command = running.parse_target(options.verify)
-        only_verified = goal is Goal.JIT
-        verifier = _Verifier(
-            project, contents, root, command, settings, only_verified, folder, tell
-        )
-        return verifier.verified()
+        return _Verifier(
+            project, contents, root, command, settings, goal is Goal.JIT, folder, tell
+        ).verified()
 
 
 @dataclass
@@ -147,8 +150,6 @@ class _Verifier:
     holding: tuple[dict[str, str], ProgramVerdict] | None = None  # the texts of a run that held
     runs: int = 0
     most: int = 0
-    seconds: float | None = None  # of the last run
-    notes: dict[str, None] = field(default_factory=dict)
     refused: list[ChangeCandidate] = field(default_factory=list)
     # What differs between two runs of the program before, if it had to be run once more.
     unstable_sites: set[SiteId] = field(default_factory=set)
@@ -163,30 +164,18 @@ class _Verifier:
         self.refused = [_candidate(change) for file in full.files for change in file.refused]
         if not places:
             return VerifiedMigration(full, (), 0)
-        search_result, decisions = self._left(places)
-        migration = self.project.render(decisions)  # the texts of the run that held, with reasons
+        result = self._search(places)
+        migration = self.project.render(_decisions(places, result.kept, result.out))
         outcome = self.holding[1] if self.holding else None
-        results = tuple(self._results(places, search_result, outcome))
-        notes = (*self.notes, *self._output_notes(), *self._hint(migration))
-        return VerifiedMigration(migration, results, self.runs, outcome, notes)
-
-    def _hint(self, migration: Migration) -> Iterable[str]:
-        """What another goal would do with what is known from this run."""
-        if arrays := self.project.count_global_arrays():
-            helper = "the helper and " if migration.helper_modules else ""
-            axes = f"the device axis of {count(arrays, 'array')}"
-            yield f"with this run, --to global would remove {helper}{axes}"
+        results = tuple(self._results(places, result, outcome))
+        return VerifiedMigration(migration, results, self.runs, outcome, tuple(self._notes()))
 
     # ---- the program before
 
     @cached_property
     def before(self) -> running.Run:
         path = os.path.join(self.folder, "before.json")
-        run = running.record(self.command, self.settings, path, self.tell)
-        if run.side.status:
-            said = f"the command ended with status {run.side.status} before anything was changed"
-            self.notes[f"{said}; what it did until then is compared"] = None
-        return run
+        return running.record(self.command, self.settings, path, self.tell)
 
     @cached_property
     def unstable(self) -> tuple[set[SiteId], tuple[Difference, ...]]:
@@ -194,45 +183,44 @@ class _Verifier:
         path = os.path.join(self.folder, "again.json")
         tell = lambda text: self.tell(f"{text} (once more)")  # noqa: E731
         again = running.record(self.command, self.settings, path, tell)
-        return unstable_sites(self._judged(again)), tuple(self._differences(again))
+        return unstable_sites(self._judge(again)), tuple(self._differences(again))
 
     # ---- which places stay
 
-    def _left(self, places: list[ChangeCandidate]) -> tuple[Search[ChangeCandidate], Decisions]:
-        there = self._reached(self._judged(self.before), places)
-        sites = sum(place.is_site for place in places)
-        called = there if sites else self.before.recorded.capture.sites
-        if not called:
-            side = self.before.side
-            ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
-            what = f"none of the {count(sites, 'site')} that would be rewritten"
-            raise running.CannotRunError(
-                f"`{self.command.text}` calls {what if sites else 'no mapped function'}: there is "
-                f"nothing to compare.{ended}"
-            )
+    def _search(self, places: list[ChangeCandidate]) -> Search[ChangeCandidate]:
+        """The places to keep, in as few runs as that takes."""
+        there = self._reached(self._judge(self.before), places)
+        self._stop_if_nothing_is_called(places, there)
         unreached = {
             place: f"not verified: {NOT_RUN}"
             for place in places
             if place.is_site and place not in there and self.only_verified
         }
-
-        def decided(kept: frozenset[ChangeCandidate], out: dict[ChangeCandidate, str]) -> Decisions:
-            gone = {p: out.get(p, "not tried yet") for p in places if p not in kept}
-            return Decisions({place.id: why for place, why in gone.items()})
-
         candidates = [place for place in places if place not in unreached]
         self.most = runs_needed(candidates)
-        search_result = search(
+        result = search(
             candidates,
-            lambda kept: self._trial(decided(kept, {}), kept),
+            lambda kept: self._trial(_decisions(places, kept, {}), kept),
             self.most,
             lambda runs: self.tell(
                 "the run does not show which change makes the difference: trying parts of them, in "
                 f"at most {count(runs, 'more run')}"
             ),
         )
-        search_result.out.update(unreached)
-        return search_result, decided(search_result.kept, search_result.out)
+        result.out.update(unreached)
+        return result
+
+    def _stop_if_nothing_is_called(self, places: list[ChangeCandidate], there: Reached) -> None:
+        sites = sum(place.is_site for place in places)
+        if there if sites else self.before.recorded.capture.sites:
+            return
+        side = self.before.side
+        ended = f" It ended with status {side.status}:\n{side.error}" if side.status else ""
+        what = f"none of the {count(sites, 'site')} that would be rewritten"
+        raise running.CannotRunError(
+            f"`{self.command.text}` calls {what if sites else 'no mapped function'}: there is "
+            f"nothing to compare.{ended}"
+        )
 
     # ---- a run
 
@@ -252,7 +240,7 @@ class _Verifier:
         except running.CannotRunError as error:
             last = str(error).rstrip().rpartition("\n")[2]
             return Trial(False, problem=f"the program fails with it: {last}")
-        outcome = self._judged(after)
+        outcome = self._judge(after)
         trial = self._compared(outcome, after, kept)
         if not trial.holds and after.side.status == self.before.side.status:
             self.unstable_sites, self.unstable_output = self.unstable
@@ -264,7 +252,7 @@ class _Verifier:
     def _compared(
         self, outcome: ProgramVerdict, after: running.Run, kept: frozenset[ChangeCandidate]
     ) -> Trial[ChangeCandidate]:
-        """What the functions returned, and then what the program printed and wrote."""
+        """What the functions returned, and then what the program printed."""
         trial = trial_of(outcome, kept, self.unstable_sites, self.only_verified)
         if not trial.holds:
             return trial
@@ -281,8 +269,41 @@ class _Verifier:
         tolerance = self.settings.tolerance
         return compare_output(self.before.output, other.output, tolerance, unstable)
 
-    def _output_notes(self) -> Iterable[str]:
-        """What of the output was compared, masked and left out."""
+    def _judge(self, after: running.Run) -> ProgramVerdict:
+        return running.judge_runs(self.before, after, self.settings.tolerance)
+
+    def _reached(self, outcome: ProgramVerdict, places: list[ChangeCandidate]) -> Reached:
+        return reached(outcome, self.before.recorded.capture, places, self.refused)
+
+    def _after(self, something_left: bool) -> running.Run:
+        """The program after; what is left of pmap may need what JAX has removed since."""
+        run = self._record(something_left or self.patch is True)
+        failed = run.side.status != self.before.side.status
+        if failed and not something_left and self.patch is None:
+            again = self._record(True)
+            self.patch = again.side.status == self.before.side.status
+            return again if self.patch else run
+        return run
+
+    def _record(self, patch: bool) -> running.Run:
+        path = os.path.join(self.folder, "after.json")
+        for old in glob.glob(f"{glob.escape(path)}*"):  # of the run before, of all its processes
+            os.unlink(old)
+        settings = replace(self.settings, patch_after=patch)
+        progress = f"run {self.runs} of at most {self.most}: {self.command.text}"
+        return running.record(
+            self.command, settings, path, lambda _: self.tell(progress), self.before
+        )
+
+    # ---- what is said
+
+    def _notes(self) -> Iterable[str]:
+        """How the runs ended, and what of the output was compared, masked and left out."""
+        if status := self.before.side.status:
+            said = f"the command ended with status {status} before anything was changed"
+            yield f"{said}; what it did until then is compared"
+        if self.patch:
+            yield NEEDS_PATCH
         output = self.before.output
         hidden = ", ".join(f"{name} ({n})" for name, n in masked(output).items())
         if self.other_words:
@@ -293,65 +314,23 @@ class _Verifier:
             but = f", but for what may differ: {hidden}" if hidden else ""
             yield f"the output is the same, {output.extent}{but}"
         if self.unstable_output:
-            shown = _listed(one.at for one in self.unstable_output)
+            shown = _listed(difference.at for difference in self.unstable_output)
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"
-
-    def _judged(self, after: running.Run) -> ProgramVerdict:
-        return running.judge_runs(self.before, after, self.settings.tolerance)
-
-    def _reached(
-        self, outcome: ProgramVerdict, places: list[ChangeCandidate]
-    ) -> dict[ChangeCandidate, SiteVerdict | None]:
-        return reached(outcome, self.before.recorded.capture, places, self.refused)
-
-    def _after(self, something_left: bool) -> running.Run:
-        """The program after; what is left of pmap may need what JAX has removed since."""
-        run = self._recorded(something_left or self.patch is True)
-        failed = run.side.status != self.before.side.status
-        if failed and not something_left and self.patch is None:
-            again = self._recorded(True)
-            self.patch = again.side.status == self.before.side.status
-            if self.patch:
-                self.notes[
-                    "with plain python it fails, with `shardlift run` it does not: something that "
-                    "is not rewritten needs what JAX has removed"
-                ] = None
-                return again
-        return run
-
-    def _recorded(self, patch: bool) -> running.Run:
-        path = os.path.join(self.folder, "after.json")
-        for old in glob.glob(f"{glob.escape(path)}*"):  # of the run before, of all its processes
-            os.unlink(old)
-        settings = replace(self.settings, patch_after=patch)
-        tell = lambda _: self.tell(self._progress())  # noqa: E731
-        began = time.monotonic()
-        run = running.record(self.command, settings, path, tell, self.before)
-        self.seconds = time.monotonic() - began
-        return run
-
-    def _progress(self) -> str:
-        text = f"run {self.runs} of at most {self.most}: {self.command.text}"
-        return text if self.seconds is None else f"{text} (the last one took {self.seconds:.0f} s)"
-
-    # ---- what is said
 
     def _results(
         self,
         places: list[ChangeCandidate],
-        search_result: Search[ChangeCandidate],
+        result: Search[ChangeCandidate],
         outcome: ProgramVerdict | None,
     ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
-        unstable = [
-            site for name, site in identify(outcome.sites if outcome else ())
-            if name in self.unstable_sites
-        ]  # fmt: skip
+        named = identify(outcome.sites if outcome else ())
+        unstable = [site for name, site in named if name in self.unstable_sites]
         values = sum(place.by_value for place in (*places, *self.refused))
         for place in sorted(places):
             site = there.get(place)
-            if place in search_result.out:
-                yield PlaceResult(place.id, "backed out", search_result.out[place])
+            if place in result.out:
+                yield PlaceResult(place.id, "backed out", result.out[place])
             elif not place.is_site:
                 continue
             elif place not in there:
@@ -359,24 +338,28 @@ class _Verifier:
             elif site is None and place.by_value and values > 1:
                 yield PlaceResult(place.id, "not compared", f"{ONE_OF} {values} places")
             elif site is None:
-                said = "as a part of what was compared"
-                yield PlaceResult(place.id, "verified", said)
+                yield PlaceResult(place.id, "verified", "as a part of what was compared")
             elif site in unstable:
                 yield PlaceResult(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = site.verdict.value if site.verdict in WANTING else "verified"
-                said = f"{site.verdict}, {basis(site)}"
-                yield PlaceResult(place.id, word, said)
+                yield PlaceResult(place.id, word, f"{site.verdict}, {basis(site)}")
+
+
+def _decisions(
+    places: Iterable[ChangeCandidate],
+    kept: frozenset[ChangeCandidate],
+    out: dict[ChangeCandidate, str],
+) -> Decisions:
+    """Leave all places but those that are kept, each with its reason."""
+    return Decisions({p.id: out.get(p, "not tried yet") for p in places if p not in kept})
 
 
 def _candidates(file: FileResult) -> Iterable[ChangeCandidate]:
     """The changes of a file that can be left one by one; a notebook's only together."""
-    seen: set[ChangeId] = set()
-    for change in file.rewritten:
-        # What follows from the sites goes with them.
-        if change.kind is not Kind.DEVICE_AXIS and change.id not in seen:
-            seen.add(change.id)
-            yield _candidate(change)
+    # What follows from the sites goes with them.
+    changes = {c.id: c for c in reversed(file.rewritten) if c.kind is not Kind.DEVICE_AXIS}
+    return map(_candidate, changes.values())
 
 
 def _candidate(change: Change) -> ChangeCandidate:

@@ -89,18 +89,7 @@ class ProjectMigration:
     @property
     def lacks_facts(self) -> bool:
         """Whether facts of a run would be used, and there are none yet."""
-        return self._goal in (Goal.SHARD_MAP, Goal.GLOBAL, Goal.JIT) and not self._facts
-
-    def count_global_arrays(self) -> int:
-        """How many arrays would lose their device axis with `--to global`; 0 if not known."""
-        if self._goal is not Goal.SHARD_MAP or not self._facts:
-            return 0
-        from shardlift.rewrite.device_axis.solve import count_global_arrays
-
-        try:
-            return count_global_arrays(self._target.program)
-        except (UnreadableError, RecursionError):  # only a hint: nothing is written by it
-            return 0
+        return self._goal in (Goal.GLOBAL, Goal.JIT) and not self._facts
 
     def use_facts(self, facts: Sequence[Capture]) -> None:
         """Render with the facts of these runs from now on."""

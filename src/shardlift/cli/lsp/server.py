@@ -132,8 +132,8 @@ class EditorSession:
             (uris.from_fs_path(file.path) or file.path, file.before, file.after)
             for file in rewrite.files
         ]
-        encoding = self.server.workspace.position_encoding
-        edit = messages.rewrite_edit(texts, lambda text: Positions(text, encoding))
+        codec = self.server.workspace.position_codec
+        edit = messages.rewrite_edit(texts, lambda text: Positions(text, codec))
         return types.CodeAction(action.title, action.kind, edit=edit)
 
     # ---- documents
@@ -147,7 +147,7 @@ class EditorSession:
         return Document(_path(uri), self.server.workspace.get_text_document(uri).source)
 
     def _positions(self, document: Document) -> Positions:
-        return Positions(document.text, self.server.workspace.position_encoding)
+        return Positions(document.text, self.server.workspace.position_codec)
 
     def _version(self, uri: str) -> int | None:
         version: int | None = self.server.workspace.get_text_document(uri).version

@@ -133,15 +133,6 @@ def _without_facts(site: GlobalSite) -> Obstacle:
     return obstacle(kind, name=site.name)
 
 
-def count_global_arrays(program: FollowedProgram) -> int:
-    """The arguments and outputs of sites that would lose their device axis."""
-    decision = decide(program)
-    sites = [site for site in program.sites.values() if decision.is_changed(site)]
-    layouts = [decision.argument(s, k) for s in sites for k in s.given if s.in_axis(k) is not None]
-    layouts += [layout for site in sites for layout in decision.outputs(site)]
-    return sum(layout is not AxisLayout.STACKED for layout in layouts)
-
-
 def decide(
     program: FollowedProgram, left: Mapping[GlobalSite, Obstacle] = MappingProxyType({})
 ) -> Decision:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
 from importlib import metadata, resources
@@ -13,7 +14,7 @@ from pathlib import Path
 import click
 
 from shardlift import __version__
-from shardlift.cli.children import plain_environment, run_python
+from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import stop
 
 __all__ = ["BEFORE", "bundled", "demo"]
@@ -113,7 +114,8 @@ def _run(command: str, folder: Path, env: Mapping[str, str], wanted: int | None)
     program, *arguments = shlex.split(command)
     module = ["-m", "shardlift"] if program == "shardlift" else []
     try:
-        status = run_python([*module, *arguments], env, cwd=folder, captured=False).status
+        command_line = [sys.executable, *module, *arguments]
+        status = subprocess.run(command_line, env=env, cwd=folder, check=False).returncode
     except KeyboardInterrupt:
         stop(f"interrupted; the files so far are in {folder}", status=130)
     if status != wanted and (wanted is not None or status > 1):

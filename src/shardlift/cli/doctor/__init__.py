@@ -17,19 +17,26 @@ from rich.text import Text
 
 from shardlift import __version__
 from shardlift._escape import escape_control
-from shardlift.cli.children import plain_environment, run_python
 from shardlift.cli.console import console, progress_console
 from shardlift.cli.document import Item, document, item
+from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import OLDEST, stop
 from shardlift.source import old_libraries
 from shardlift.source.model import Version, version
 from shardlift.source.target import NEWEST, oldest_flax
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
-_SETTINGS = ("JAX_", "XLA_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-NEWEST_PYTHON = (3, 14)  # that JAX has wheels for, and that the tests were run with
+_SETTINGS = ("JAX_", "XLA_")
 _PROBE = os.path.join(os.path.dirname(__file__), "probe.py")
 _COLOURS = {"ok": "green", "FAILED": "bold red"}
+# No encoding of the terminal's, and no module of the current folder.
+_SAFE = {"PYTHONIOENCODING": "utf-8", "PYTHONSAFEPATH": "1"}
+_JOB = ("-m", "shardlift", "run", "--quiet", "--processes", "2", "--devices", "2")
+_WAYS_OUT = {
+    "your devices": "JAX_PLATFORMS=cpu uses the CPU",
+    "8 virtual devices": "please report it, with all that is printed here",
+    "2 processes": "processes communicate over 127.0.0.1: does a firewall or a proxy block it?",
+}
 
 
 @click.command(
@@ -52,18 +59,14 @@ def doctor(style: str) -> None:
 
     def line(word: str, text: str) -> None:
         styled = (f"{word:<7}" if word else "", _COLOURS.get(word, "yellow"))
-        out.print(Text.assemble(styled, text), soft_wrap=True)
+        out.print(Text.assemble(styled, escape_control(text)), soft_wrap=True)
 
     line("", f"shardlift {__version__}, {python}")
     line("", ", ".join(f"{name} {number or 'not installed'}" for name, number in installed.items()))
     for name, value in sorted(os.environ.items()):
         if name.startswith(_SETTINGS):
-            line("", f"{name}={escape_control(value)}")
-    left = [
-        item("note", note)
-        for note in notes(installed, platform.system(), sys.version_info[:2], os.environ)
-    ]
-    left += broken_libraries()
+            line("", f"{name}={value}")
+    left = [*(item("note", note) for note in notes(installed)), *broken_libraries()]
     for entry in left:
         line(entry["code"], entry["message"])
     if installed["jax"] is None:
@@ -72,9 +75,9 @@ def doctor(style: str) -> None:
         stop(f"JAX {installed['jax']} is too old, 0.10 or newer is needed: pip install -U jax")
     done: list[Item] = []
     failed: list[Item] = []
-    for name, (arguments, env, way_out) in _tests().items():
+    for name, way_out in _WAYS_OUT.items():
         with progress_console().status(name):
-            error, text = _test(arguments, env)
+            error, text = _test(*_program(name))
         line("FAILED" if error else "ok", f"{name}: {text}")
         if error:
             line("", f"       → {way_out}")
@@ -90,22 +93,11 @@ def doctor(style: str) -> None:
     sys.exit(status)
 
 
-def notes(
-    installed: Mapping[str, str | None],
-    system: str,
-    python: tuple[int, int],
-    environment: Mapping[str, str],
-) -> Iterator[str]:
+def notes(installed: Mapping[str, str | None]) -> Iterator[str]:
     """One sentence for each thing that is not supported or may be in the way."""
     jax, jaxlib, flax = (_parse(installed[name]) for name in ("jax", "jaxlib", "flax"))
-    if any(environment.get(name) for name in _SETTINGS[2:]):
-        yield "jax.distributed.initialize may hang with a proxy: unset it for several processes"
-    if system == "Windows":
-        yield "on Windows only check, migrate, report and status are supported; use WSL"
-    if python > NEWEST_PYTHON:
-        yield f"Python {_text(python)} is newer than the tested {_text(NEWEST_PYTHON)}"
     if jax is None:
-        yield "without JAX only check, migrate, report, rule and status work"
+        yield "without JAX only check, fix, migrate, report, rule and status work"
         return
     if jax[:2] > NEWEST:
         yield f"JAX {installed['jax']} is newer than the tested {_text(NEWEST)}"
@@ -133,17 +125,13 @@ def broken_libraries() -> Iterator[Item]:
         yield item("pin", said, library=name, version=number, works=works, bridged=row.bridged)
 
 
-def _tests() -> dict[str, tuple[list[str], dict[str, str], str]]:
-    """What each test runs, its environment, and the way out if it fails."""
-    job = ["-m", "shardlift", "run", "--quiet", "--processes", "2", "--devices", "2", _PROBE]
-    blocked = "processes communicate over 127.0.0.1: does a firewall or a sandbox block it?"
-    safe = {"PYTHONIOENCODING": "utf-8", "PYTHONSAFEPATH": "1"}  # no module of this folder
-    report = "please report it, with all that is printed here"
-    return {
-        "your devices": ([_PROBE], {**os.environ, **safe}, "JAX_PLATFORMS=cpu uses the CPU"),
-        "8 virtual devices": ([_PROBE], plain_environment(8) | safe, report),
-        "2 processes": (job, plain_environment(None) | safe, blocked),
-    }
+def _program(test: str) -> tuple[Sequence[str], Mapping[str, str]]:
+    """What a test runs, and in which environment."""
+    if test == "your devices":
+        return [_PROBE], {**os.environ, **_SAFE}
+    if test == "8 virtual devices":
+        return [_PROBE], plain_environment(8) | _SAFE
+    return [*_JOB, _PROBE], plain_environment(None) | _SAFE
 
 
 def _test(
@@ -151,15 +139,22 @@ def _test(
 ) -> tuple[bool, str]:
     """Whether it failed, and its last line or its error."""
     try:
-        done = run_python(arguments, env, timeout=timeout)
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            encoding="utf-8",
+            errors="replace",
+        )
     except subprocess.TimeoutExpired:
         return True, f"did not finish within {timeout:.0f} s"
-    except KeyboardInterrupt:
-        stop("interrupted", status=130)
-    lines = done.output.strip().splitlines() or [f"exit status {done.status}"]
+    lines = done.stdout.strip().splitlines() or [f"exit status {done.returncode}"]
     errors = [text for text in lines if re.match(r"(\[\d\] )?[\w.]*(Error|Exception)\b", text)]
-    text = (errors if done.status and errors else lines)[-1]
-    return bool(done.status), re.sub(r"^\[\d\] ", "", text)
+    text = (errors if done.returncode and errors else lines)[-1]
+    return bool(done.returncode), re.sub(r"^\[\d\] ", "", text)
 
 
 def _version(name: str) -> str | None:

@@ -125,43 +125,43 @@ def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _requirements(path: Path, document: dict[str, Any]) -> list[Pin]:
+def _requirements(path: Path, document: dict[str, Any]) -> Iterator[Pin]:
     """The dependencies that a pyproject.toml declares; malformed ones are left to other tools."""
+    texts = _text(path).splitlines()
+    for header, requirement, extra in (*_of_project(document), *_of_poetry(document)):
+        start = texts.index(header) if header in texts else 0
+        number = start + _line_of(texts[start:], requirement)
+        yield Pin(str(path), number, requirement, extra)
+
+
+def _of_project(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The header of a table, a requirement in it, and the extra that pins what belongs together."""
     project = _table(document, "project")
     groups = {"": project.get("dependencies"), **_table(project, "optional-dependencies")}
-    lines: list[tuple[str, str]] = []
     for extra, group in groups.items():
         texts = [str(line) for line in group] if isinstance(group, list) else []
         pinned = [text for text in texts if "==" in text]
         named = f"the extra '{extra}'" if extra else ""
-        lines += [(t, named if t in pinned or len(pinned) > 1 else "") for t in texts]
-    poetry = _table(_table(_table(document, "tool"), "poetry"), "dependencies")
-    lines += [(f"{name}{wanted}", "") for name, wanted in _of_poetry(poetry)]
-    texts = _text(path).splitlines()
-    pins = [Pin(str(path), _line_of(texts, line), line, extra) for line, extra in lines]
-    return [*pins, *_poetry_groups(path, document, texts)]
+        yield from (("", t, named if t in pinned or len(pinned) > 1 else "") for t in texts)
 
 
-def _of_poetry(table: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for name in ("jax", "jaxlib", "flax"):
-        entry = table.get(name)
-        wanted = entry.get("version") if isinstance(entry, dict) else entry
-        if isinstance(wanted, str):
-            yield name, _from_poetry(wanted)
-
-
-def _poetry_groups(path: Path, document: dict[str, Any], texts: list[str]) -> Iterator[Pin]:
-    """What `[tool.poetry.group.NAME.dependencies]` and the older `dev-dependencies` list."""
+def _of_poetry(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The same of poetry's tables, with standard version constraints."""
     poetry = _table(_table(document, "tool"), "poetry")
     groups = _table(poetry, "group")
-    tables = [(name, f"group.{name}.", _table(groups, name)) for name in groups]
-    tables.append(("dev", "dev-", {"dependencies": poetry.get("dev-dependencies")}))
-    for group, before, table in tables:
-        header = f"[tool.poetry.{before}dependencies]"
-        start = texts.index(header) if header in texts else 0
-        for name, wanted in _of_poetry(_table(table, "dependencies")):
-            number = start + _line_of(texts[start:], f"{name}{wanted}")
-            yield Pin(str(path), number, f"{name}{wanted}", f"the group '{group}'")
+    tables = [("", "", poetry), ("dev-", "dev", {"dependencies": poetry.get("dev-dependencies")})]
+    tables += [(f"group.{name}.", name, _table(groups, name)) for name in groups]
+    for before, group, table in tables:
+        for name in ("jax", "jaxlib", "flax"):
+            entry = _table(table, "dependencies").get(name)
+            wanted = entry.get("version") if isinstance(entry, dict) else entry
+            if isinstance(wanted, str):
+                header = f"[tool.poetry.{before}dependencies]"
+                yield (
+                    header,
+                    f"{name}{_from_poetry(wanted)}",
+                    f"the group '{group}'" if group else "",
+                )
 
 
 def _line_of(texts: list[str], requirement: str) -> int:

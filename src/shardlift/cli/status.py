@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from dataclasses import asdict, astuple, dataclass, fields
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import PurePath
+from typing import Any
 
 import click
 from rich.table import Table
@@ -18,21 +19,11 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.check_files import check_files
 from shardlift.cli.config import open_project
 from shardlift.cli.console import console
+from shardlift.cli.document import document, item
 from shardlift.report.numbers import count, percent
-from shardlift.source.model import Level
 
-
-@dataclass(frozen=True)
-class Counts:
-    """Numbers of sites and of findings."""
-
-    pmap: int = 0  # sites that are left
-    migrated: int = 0
-    broken: int = 0  # findings: removed names, errors, other numbers
-    slow: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+# Sites that are left, and migrated ones; findings of these levels.
+_COLUMNS = ("pmap", "migrated", "broken", "slow")
 
 
 @click.command(
@@ -48,70 +39,62 @@ def status(paths: tuple[str, ...], style: str) -> None:
     migrate` wrote. Nothing is imported or run. Exits 2 if there was a file that could not be
     looked at, else 0.
     """
-    paths = paths or (".",)
-    project = open_project(paths)
+    project = open_project(paths or (".",))
     reports = check_files(project.files, RuleSelection(), project.settings)
     failed = [(report.path, report.unreadable) for report in reports if report.unreadable]
     failed += project.passed.failed
     folders = _by_folder(reports)
-    total = sum(folders.values(), Counts())
+    total = sum(folders.values(), Counter[str]())
+    code = 2 if failed else 0
     if style == "json":
-        click.echo(_machine(folders, total, failed))
+        left = [item("unreadable", why, path) for path, why in failed]
+        numbers: dict[str, Any] = {"folders": {name: _numbers(n) for name, n in folders.items()}}
+        click.echo(document("status", code, left=left, **_numbers(total) | numbers))
     else:
-        _print(folders, total, failed)
-    sys.exit(2 if failed else 0)
+        _print(folders, total)
+        for line in _sentences(total, failed):
+            click.echo(escape_control(line))
+    sys.exit(code)
 
 
-def _by_folder(reports: list[FileReport]) -> dict[str, Counts]:
+def _by_folder(reports: list[FileReport]) -> dict[str, Counter[str]]:
     """The counts of each folder that has any."""
-    folders: dict[str, Counts] = {}
+    folders: dict[str, Counter[str]] = {}
     for report in reports:
-        levels = [all_rules()[finding.code].level for finding in report.findings]
-        bad = levels.count(Level.BROKEN), levels.count(Level.SLOW)
-        counts = Counts(report.sites, report.migrated, *bad)
-        if counts != Counts():
+        counts = Counter(pmap=report.sites, migrated=report.migrated)
+        counts.update(all_rules()[finding.code].level.value for finding in report.findings)
+        if any(counts[column] for column in _COLUMNS):
             folder = PurePath(os.path.dirname(report.path) or ".").as_posix()
-            folders[folder] = folders.get(folder, Counts()) + counts
+            folders[folder] = folders.get(folder, Counter()) + counts
     return dict(sorted(folders.items()))
 
 
-def _print(folders: dict[str, Counts], total: Counts, failed: list[tuple[str, str]]) -> None:
-    out = console(piped=100)
+def _numbers(counts: Counter[str]) -> dict[str, Any]:
+    return {column: counts[column] for column in _COLUMNS}
+
+
+def _print(folders: dict[str, Counter[str]], total: Counter[str]) -> None:
     rows = Table(box=None, pad_edge=False)
     rows.add_column("folder", overflow="fold")
-    for column in fields(Counts):
-        rows.add_column(column.name, justify="right")
+    for column in _COLUMNS:
+        rows.add_column(column, justify="right")
     for folder, counts in folders.items():
-        rows.add_row(Text(escape_control(folder)), *map(str, astuple(counts)))
+        rows.add_row(Text(escape_control(folder)), *map(str, _numbers(counts).values()))
     if len(folders) > 1:
-        rows.add_row("total", *map(str, astuple(total)), style="bold")
+        rows.add_row("total", *map(str, _numbers(total).values()), style="bold")
     if folders:
-        out.print(rows)
-    for line in _sentences(total, failed):
-        out.print(Text(escape_control(line)), soft_wrap=True)
+        console(piped=100).print(rows)
 
 
-def _sentences(total: Counts, failed: list[tuple[str, str]]) -> list[str]:
+def _sentences(total: Counter[str], failed: list[tuple[str, str]]) -> Iterator[str]:
     """The result, what could not be looked at, and the next command."""
-    sites = total.pmap + total.migrated
-    lines = ["There is no pmap site, and no shard_map site."]
-    if sites:
-        share = percent(total.migrated / sites)
-        lines = [f"{total.migrated} of {count(sites, 'site')} migrated ({share})."]
-    lines += [f"NOT looked at: {path}: {why}" for path, why in failed]
-    if total.broken:
-        lines.append("Next: shardlift check PATH   (shows what breaks)")
-    elif total.pmap:
-        lines.append("Next: shardlift migrate PATH   (shows how the rest would be rewritten)")
-    return lines
-
-
-def _machine(folders: dict[str, Counts], total: Counts, failed: list[tuple[str, str]]) -> str:
-    """One JSON document; `version` is the version of its schema."""
-    document = {
-        "version": 1,
-        **asdict(total),
-        "folders": {folder: asdict(counts) for folder, counts in folders.items()},
-        "not_looked_at": [{"path": path, "reason": why} for path, why in failed],
-    }
-    return json.dumps(document, indent=2)
+    if sites := total["pmap"] + total["migrated"]:
+        share = percent(total["migrated"] / sites)
+        yield f"{total['migrated']} of {count(sites, 'site')} migrated ({share})."
+    else:
+        yield "There is no pmap site, and no shard_map site."
+    yield from (f"NOT looked at: {path}: {why}" for path, why in failed)
+    if total["broken"]:
+        yield "Next: shardlift check PATH   (shows what breaks)"
+    elif total["pmap"]:
+        yield "Next: shardlift migrate PATH   (shows how the rest would be rewritten)"

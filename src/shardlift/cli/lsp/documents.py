@@ -51,7 +51,6 @@ class Files:
     def __init__(self, opened: Callable[[str], Document | None]) -> None:
         """`opened` returns the open document of a path."""
         self._opened = opened
-        self._known: dict[str, tuple[tuple[int, int], bytes]] = {}
 
     def read(self, path: str) -> bytes:
         """The content of a file; OSError if there is none."""
@@ -59,12 +58,7 @@ class Files:
         document = self._opened(path)
         if document is not None:
             return document.content
-        status = os.stat(path)
-        stamp = status.st_mtime_ns, status.st_size
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
-            known = self._known[path] = stamp, read_bytes(path)
-        return known[1]
+        return read_bytes(path)
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""

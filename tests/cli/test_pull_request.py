@@ -113,7 +113,7 @@ def test_the_line_that_decides_for_many_processes(project: Path) -> None:
     _run("--write", "--allow-dirty", "--pr", "pr.md")
     changes = _sections((project / "pr.md").read_text())["What changes"]
     assert "keep jax.pmap, because of `pkg/train.py:8`: `jax.process_index()`." in changes
-    assert "Two ways on" not in changes  # the terminal says it, to the author
+    assert "--to shim" not in changes  # the terminal says it, to the author
 
 
 def test_what_only_tests_need(project: Path) -> None:

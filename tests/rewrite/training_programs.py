@@ -38,8 +38,8 @@ def update(state, batch):
 
 """
 _HELPERS = """
-def replicate(tree, devices=None):
-    return jax.device_put_replicated(tree, devices or jax.local_devices())
+def replicate(tree):
+    return jax.device_put_replicated(tree, jax.local_devices())
 
 
 def unreplicate(tree):
@@ -137,45 +137,6 @@ def main():
         if k == 1:
             best = unreplicate(state)
     return jax.device_get(best), jax.device_get(unreplicate(state)), jax.device_get(params)
-"""),
-    "metrics in a list": _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def collected(history):
-    first = jax.device_get(jax.tree_util.tree_map(lambda x: x[0], history))
-    return {key: np.stack([one[key] for one in first]) for key in first[0]}
-
-
-def main():
-    state = replicate(init())
-    history = []
-    for k in range(4):
-        state, metrics = p_step(state, shard(data(16)))
-        history.append(metrics)
-        if k == 1:
-            early = collected(history)
-            history = []
-    return early, collected(history), int(state["step"][0])
-"""),
-    "a generator of batches": _program("""
-def batches(steps):
-    for _ in range(steps):
-        yield shard(data(16))
-
-
-@functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))
-def step(state, batch):
-    return update(state, batch)
-
-
-def main():
-    state = replicate(init())
-    for k, batch in enumerate(batches(4)):
-        state, metrics = step(state, batch)
-        if k == 2:
-            break
-    return float(unreplicate(metrics["loss"])), jax.device_get(unreplicate(state))
 """),
     "steps that are handed around": _program("""
 def make_step(rate):
@@ -279,41 +240,6 @@ def main():
     out = jax.tree.map(lambda x: x[0], out)
     return [[(key, str(x.dtype), np.asarray(x)) for key, x in one.items()] for one in out]
 """),
-    "a function on every leaf": _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def prepared(batch):
-    count = jax.local_device_count()
-
-    def prepare(x):
-        x = np.asarray(x, np.float32) * 0.5
-        return x.reshape((count, -1) + x.shape[1:])
-
-    return jax.tree_util.tree_map(prepare, batch)
-
-
-def main():
-    state = replicate(init())
-    for batch in map(prepared, (data(16) for _ in range(3))):
-        state, metrics = p_step(state, batch)
-    return float(np.asarray(metrics["loss"])[0]), jax.device_get(unreplicate(state))
-"""),
-    "a script": {
-        "main.py": _HEAD
-        + _HELPERS.lstrip("\n")
-        + """
-step = jax.pmap(update, "batch")
-state = replicate(init())
-for _ in range(3):
-    state, metrics = step(state, shard(data(8)))
-learnt = jax.device_get(unreplicate(state))
-
-
-def main():
-    return learnt, float(metrics["loss"][0])
-"""
-    },
 }
 
 PARTLY: dict[str, tuple[str, dict[str, str]]] = {
@@ -364,41 +290,6 @@ def main():
         state, metrics = p_step(state, shard(data(16)))
     state["stats"] = p_mean(state["stats"])
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "the number of the device": (
-        "axis_index",
-        _program("""
-def step(state, batch):
-    new, metrics = update(state, batch)
-    return {**new, "b": new["b"] + jax.lax.axis_index("batch")}, metrics
-
-
-p_step = jax.pmap(step, axis_name="batch")
-
-
-def main():
-    state = replicate(init())
-    for _ in range(3):
-        state, metrics = p_step(state, shard(data(16)))
-    return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "what an earlier turn of the loop left": (
-        "comes from",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    n = jax.local_device_count()
-    state = None
-    for k in range(4):
-        if k % 2 == 0:
-            state = jax.tree_util.tree_map(lambda x: np.stack([x + i for i in range(n)]), init())
-        else:
-            state, metrics = p_step(state, shard(data(16)))
-    return float(metrics["loss"][0]), np.asarray(state["w"])
 """),
     ),
     "predictions that are flattened": (

@@ -14,9 +14,8 @@ def joined(old: Proof, new: Proof) -> Proof:
     needs = None
     if old.needs is not None and new.needs is not None:
         needs = tuple(sorted({*old.needs, *new.needs}))
-    varying = tuple(dict.fromkeys((*old.varying, *new.varying)))
     leaves, arrays = old.leaves + new.leaves, old.arrays + new.arrays
-    return Proof(old.path, leaves, needs, first.leaf, first.why, varying, arrays)
+    return Proof(old.path, leaves, needs, first.leaf, first.why, arrays)
 
 
 def of_all_programs(old: Sequence[Proof] | None, new: Sequence[Proof]) -> tuple[Proof, ...]:

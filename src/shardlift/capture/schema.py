@@ -126,7 +126,6 @@ class Proof:
     needs: tuple[int, ...] | None = None
     leaf: str = ""
     why: str = ""
-    varying: tuple[str, ...] = ()  # what of it is not proven, as `leaf` is, if the rest of it is
     arrays: tuple[str, ...] = ()  # its leaves in every program; () if they differ, or are many
 
 

@@ -20,7 +20,6 @@ from shardlift.recording.site_records import clip
 MOST_ARGUMENTS = 16  # that are told apart; of more, an output needs all
 MOST_PARTS = 64
 MOST_ARRAYS = 32  # of one part
-MOST_VARYING = 8
 
 
 def proofs(
@@ -46,7 +45,6 @@ def proofs(
     needs = _needs(proven, {owner for owner in owners if owner is not None})
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(output)[0]]
     verdicts = proven(seen)
-    varying = _varying(paths, verdicts)
     parts: dict[str, Proof] = {}
     for path, need, said in zip(paths, needs, verdicts, strict=True):
         part, leaf = "output" + keystr(path[:1]), "output" + keystr(path)
@@ -56,26 +54,11 @@ def proofs(
     found = [
         replace(
             proof,
-            varying=varying.get(part, ()),
             arrays=proof.arrays if len(proof.arrays) <= MOST_ARRAYS else (),
         )
         for part, proof in parts.items()
     ]
     return tuple(found) if len(found) <= MOST_PARTS else ()
-
-
-def _varying(paths: Sequence[Any], verdicts: Sequence[Any]) -> dict[str, tuple[str, ...]]:
-    """For each part of the output that is half proven: the other half, by its keys."""
-    halves: dict[str, dict[str, bool]] = {}
-    for path, verdict in zip(paths, verdicts, strict=True):
-        inner = halves.setdefault("output" + keystr(path[:1]), {})
-        name = clip("output" + keystr(path[:2]))
-        inner[name] = inner.get(name, True) and bool(verdict)
-    return {
-        part: tuple(name for name, proven in inner.items() if not proven)[:MOST_VARYING]
-        for part, inner in halves.items()
-        if any(inner.values())
-    }
 
 
 def _needs(

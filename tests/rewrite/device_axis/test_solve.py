@@ -147,7 +147,7 @@ def test_nobody_is_told_to_read_one_row_of_what_differs_between_devices() -> Non
     assert "output[0] of step" in same
     assert "if it is the same on all devices, read its first row there, `x[0]`" in same
     assert "output[1] of step" in differing
-    assert "return its lax.pmean, or let it stay one per device" in differing
+    assert "return its lax.pmean, or return it apart" in differing
     assert "[0]`" not in differing
 
 

@@ -26,8 +26,8 @@ def noisy(tree):
     return jax.tree.map(lambda x: x[0], tree)
 @functools.cache
 def cached(tree): return jax.tree.map(lambda x: x[0], tree)
-def replicate(tree, devices=None):
-    return jax.device_put_replicated(tree, devices or jax.local_devices())
+def replicate(tree):
+    return jax.device_put_replicated(tree, jax.local_devices())
 def place_arrays(x):
     if isinstance(x, jax.Array):
         return jnp.stack([x] * n)
@@ -79,7 +79,6 @@ CALLS: dict[CellRole | None, list[str]] = {
     CellRole.FIRST: ["jax_utils.unreplicate(T)", "jax.tree.map(lambda x: x[0], T)", "first(T)"],
     None: [
         "jax_utils.replicate(T, devices=some)",
-        "replicate(T, some)",
         "noisy(T)",
         "cached(T)",
         "jax.tree.map(split_once, T)",

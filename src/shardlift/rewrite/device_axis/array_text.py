@@ -64,9 +64,7 @@ def _placed(
     assert inner is not None
     jax, imports = jax_name(file)
     copy = f"{_numpy_name(file, jax)}.copy"
-    # Where flax gave Python numbers a type, they get it; in trees without scalars there are none.
-    scalars = [use.site is None or use.site.may_take_scalars(use.position) for use in mapped]
-    if made.types_numbers and any(scalars):
+    if made.types_numbers:
         name = _name_of(file, "numpy")
         numpy = name or ("numpy" if "np" in file.index.module.names else "np")
         if name is None:
@@ -75,7 +73,7 @@ def _placed(
     named = (use.site for use in mapped if use.site and "axis_name" in use.site.options.keywords)
     axis = next((site.axis_name for site in named), None) or meshes.default_axis
     style = Style.of(file.source.text)
-    sharding, helpers = meshes.sharding(file, axis, style.string(axis), split=False)
+    sharding, helpers = meshes.sharding(file, axis, style.string(axis))
     stand_in = _PLACE.ljust(len(file.text(inner)), "x")
     copied = CallText(f"{jax}.tree.map", (copy, stand_in))
     (line, column), (last, column_after) = position(made.at.node), end(made.at.node)
@@ -98,21 +96,11 @@ def _without_call(point: Point) -> list[Edit]:
 
 
 def _read(use: Point, is_donated: bool) -> tuple[list[Edit], frozenset[str]]:
-    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later.
-
-    Of an array that is shared by processes, it becomes the copy on the first device of this one.
-    """
+    """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later."""
     file, is_array = use.at.file, use.role is CellRole.INDEX
     jax, imports = jax_name(file)
     copy = f"{_numpy_name(file, jax)}.copy"
-    is_kept = is_donated and not _is_read_now(file, use.at.node)
-    if file.many_processes:
-        opening, closing = (f"{copy}(", ")") if is_kept else ("", "")
-        closing = f".addressable_data(0){closing}"
-        if not (is_array and isinstance(use.inner, _SIMPLE)):
-            opening, closing = f"{jax}.tree.map(lambda x: {opening}x{closing}, ", ")"
-        return _text_around(use, opening, closing), imports
-    if not is_kept:
+    if not is_donated or _is_read_now(file, use.at.node):
         return _without_call(use), frozenset()
     opening = f"{copy}(" if is_array else f"{jax}.tree.map({copy}, "
     return _text_around(use, opening, ")"), imports

@@ -106,7 +106,6 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
         _call_unknown(call)
         return
     (site,) = sites
-    site.calls.append(NodePlace(call.at.file, call.call))
     obstacles = {
         ObstacleKind.UNPACKED: not call.plain,
         ObstacleKind.BY_KEYWORD: bool(call.named),

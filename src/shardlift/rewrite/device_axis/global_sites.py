@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from pathlib import PurePath
 from shardlift.capture import schema
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.text_digest import digest
-from shardlift.rewrite.device_axis.cells import Cell, Key, NodePlace
+from shardlift.rewrite.device_axis.cells import Cell, Key
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.nested import tangled
 from shardlift.rewrite.options import (
@@ -29,7 +28,7 @@ from shardlift.rewrite.options import (
 from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use, is_decorator
-from shardlift.source.scopes import argument_at, positional
+from shardlift.source.scopes import argument_at
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Known, Mapped
 
@@ -57,7 +56,6 @@ class GlobalSite:
     doubt: Obstacle | None = None  # why recorded runs are not believed
     given: dict[int, list[Cell]] = field(default_factory=dict)  # to its calls, by position
     results: list[Cell] = field(default_factory=list)  # of its calls
-    calls: list[NodePlace] = field(default_factory=list)
     arguments: int | None = None  # how many it is called with
     obstacles: list[Obstacle] = field(default_factory=list)  # why it has to stay stacked
 
@@ -96,16 +94,6 @@ class GlobalSite:
         paths = [proof.path for proof in self.facts.proofs] if self.facts is not None else []
         listed = [f"output[{k}]" for k in range(len(paths))]
         return len(paths) if paths and paths == listed else None
-
-    def may_take_scalars(self, position: int) -> bool:
-        """Whether an argument has scalars in the row of a device, as far as runs do not deny it."""
-        facts, function = self.facts, self.function
-        names = positional(function.node) if function is not None else []  # type: ignore[arg-type]
-        if facts is None or facts.leaves_left_out or position >= len(names):
-            return True
-        own = re.compile(rf"{names[position]}(\W|$)")
-        shapes = [leaf.shape for leaf in facts.arguments if own.match(leaf.path)]
-        return not shapes or any(len(shape) <= 1 for shape in shapes)
 
     def proofs(self, path: tuple[Key, ...]) -> list[schema.Proof]:
         """What a run proved of the parts of the output at a path."""

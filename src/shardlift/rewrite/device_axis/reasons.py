@@ -51,13 +51,7 @@ class ObstacleKind(Enum):
     # What runs prove of an output.
     MAY_DIFFER = (
         "{leaf} is not proven to be the same on all devices: {why}",
-        "return its lax.pmean, or let it stay one per device",
-    )
-    PART_MAY_DIFFER = (
-        "{leaf} is not proven to be the same on all devices: {why}; of all that is returned there, "
-        "only {parts} may differ",
-        "average it in the step with lax.pmean, or give it to the step and return it apart from "
-        "the rest",
+        "return its lax.pmean, or return it apart from the rest, and let it stay one per device",
     )
     IF_ARGUMENT = (
         "{path} is the same on all devices only if argument {arguments} is",
@@ -90,7 +84,10 @@ class ObstacleKind(Enum):
     STATIC = "it has static arguments", "bind them with functools.partial"
     METHOD = "it maps a method", "map a function"
     NOTEBOOK = "cells of notebooks are not followed", "move the program to a script"
-    OWN_ARRAYS = "each process has its own arrays, as {name} at {at} {why}", "{advice}"
+    MANY_PROCESSES = (
+        "several processes run it, each with arrays of its own",
+        "make global arrays of them by hand, or use shardlift.pmap",
+    )
     FEWER_ROWS = (
         "a recorded run gives it fewer rows than there are devices",
         "give it one row per device",

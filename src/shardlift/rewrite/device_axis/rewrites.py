@@ -19,7 +19,6 @@ from shardlift.rewrite.device_axis.cells import NodePlace
 from shardlift.rewrite.device_axis.connections import connect, expose
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
-from shardlift.rewrite.device_axis.process_arrays import join_parts, kept_apart
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.device_axis.site_text import (
     HELPERS,
@@ -67,8 +66,6 @@ class GlobalTarget:
             if change in decisions.left:
                 left[site] = obstacle(ObstacleKind.AS_TOLD, text=decisions.left[change])
         decision = decide(program, left)
-        if apart := kept_apart(program, decision, Meshes(program, decision)):
-            decision = decide(program, left | apart)
         steps = choose(program, decision) if self._goal is Goal.JIT else {}
         kept = findings(program, decision)
         for site, step in steps.items():
@@ -109,7 +106,7 @@ def analyse(files: Iterable[File], captures: Sequence[schema.Capture] = ()) -> F
 def _changes(
     program: FollowedProgram, decision: Decision, steps: Steps
 ) -> Iterator[tuple[File, Match]]:
-    """The changes of sites, of places that make and use arrays, and of calls in many processes."""
+    """The changes of sites, and of the places that make and use arrays."""
     meshes, changes = Meshes(program, decision), list[tuple[File, Match]]()
     for site in program.sites.values():
         step = steps.get(site)
@@ -124,8 +121,6 @@ def _changes(
             imports |= partial_name(file)[1]
         edits = edits_of(file, site.node, operand, form, Style.of(file.source.text))
         changes.append((file, Match(site.node, "", edits, imports, helpers, kind=Kind.SITE)))
-        if file.many_processes:
-            changes += join_parts(decision, site, meshes)
     for key, root in decision.classes.items():
         if decision.layouts[key] is not AxisLayout.STACKED:
             changes += rewrite_places(root, meshes)
@@ -137,6 +132,8 @@ def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     file, at = site.file, NodePlace(site.file, site.node)
     if file.source.cells is not None:
         yield obstacle(ObstacleKind.NOTEBOOK)
+    if file.many_processes:
+        yield obstacle(ObstacleKind.MANY_PROCESSES)
     if has_comments(file, site.node, site.options.operand):
         yield obstacle(ObstacleKind.COMMENTS, text=file.brief(site.node), at=at)
     for name in (jax_name(file)[0], *HELPERS):

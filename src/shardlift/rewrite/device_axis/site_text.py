@@ -18,7 +18,7 @@ from shardlift.rewrite.device_axis.cells import CellRole, NodePlace
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.explicit_sites import PER_ROW_OF, trains
+from shardlift.rewrite.explicit_sites import PER_ROW_OF
 from shardlift.rewrite.forms import CallForm
 from shardlift.rewrite.names import first_free, jax_name
 from shardlift.rewrite.options import DEFAULT_AXIS
@@ -61,8 +61,6 @@ class Meshes:
         named = Counter(site.axis_name for site in sites if site.axis_name)
         # Of arrays that are placed for sites without an axis name.
         self.default_axis = named.most_common(1)[0][0] if named else DEFAULT_AXIS
-        training = [site for site in sites if trains(site.options, site.node)]
-        self._training = {site.file: site.axis_name for site in reversed(training)}
 
     def text(self, file: File, axis: str, written: str) -> tuple[str, Helpers]:
         """The mesh with an axis, which the text has as `written`, and the helper that it needs."""
@@ -72,23 +70,18 @@ class Meshes:
         if axis not in names:
             own = [f"{axis}_mesh"] if axis.isidentifier() else []
             candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
-            is_another = axis != (self._training.get(file) or axis)  # than of the training step
-            names[axis] = first_free(file, candidates[is_another:], {*names.values()})
+            names[axis] = first_free(file, candidates, {*names.values()})
         return names[axis], frozenset()
 
-    def sharding(self, file: File, axis: str, written: str, split: bool) -> tuple[str, Helpers]:
-        """The sharding of arrays split over an axis, or whole: a variable below the mesh."""
-        jax = jax_name(file)[0]
-        spec, name = (
-            (f"{jax}.P({written})", f"over_{axis}") if split else (f"{jax}.P()", "replicated")
-        )
-        mesh, helpers = self.text(file, axis, written)
-        sharding = f"{jax}.NamedSharding({mesh}, {spec})"
+    def sharding(self, file: File, axis: str, written: str) -> tuple[str, Helpers]:
+        """The sharding of arrays that are whole on each device: a variable below the mesh."""
+        jax, (mesh, helpers) = jax_name(file)[0], self.text(file, axis, written)
+        sharding = f"{jax}.NamedSharding({mesh}, {jax}.P())"
         if not self.is_variable(file):
             return sharding, helpers
         names = self._shardings.setdefault(file, {})
         if sharding not in names:
-            candidates = (name, f"{name}_{axis}", *(f"sharding_{k}" for k in range(99)))
+            candidates = ("replicated", *(f"sharding_{k}" for k in range(99)))
             names[sharding] = first_free(file, candidates, {*names.values()})
         return names[sharding], helpers
 
@@ -106,17 +99,15 @@ class Meshes:
 
     def _definition(self, file: File, names: Mapping[str, str]) -> Match:
         first, style, jax = self._first[file], Style.of(file.source.text), jax_name(file)[0]
-        devices = f"{jax}.devices()"
-        if file.many_processes:  # in the order of pmap: the devices of a process one after another
-            devices = f"sorted({devices}, key=lambda device: device.process_index)"
         lines: list[str] = []
         for axis, name in names.items():
-            call = CallText(f"{jax}.sharding.Mesh", (devices, f"({style.string(axis)},)"))
+            call = CallText(
+                f"{jax}.sharding.Mesh", (f"{jax}.devices()", f"({style.string(axis)},)")
+            )
             lines.append(f"{name} = {render(call, style, '', len(name) + 3)}")
-        if not file.many_processes:
-            message = style.string("written for one process, not for several")
-            lines.append(f"if {next(iter(names.values()))}.is_multi_process:")
-            lines.append(f"{style.indent}raise RuntimeError({message})")
+        message = style.string("written for one process, not for several")
+        lines.append(f"if {next(iter(names.values()))}.is_multi_process:")
+        lines.append(f"{style.indent}raise RuntimeError({message})")
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
         line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
         end = newline(file)

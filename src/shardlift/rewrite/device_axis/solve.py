@@ -8,12 +8,11 @@ may take away the proof of another, so this is repeated until nothing changes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from shardlift.capture import schema
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, Key, NodePlace, Point
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
@@ -99,7 +98,7 @@ class Decision:
         for proof in proofs:
             if proof.needs is None or not set(proof.needs) <= whole:
                 if proof.why:
-                    return _may_differ(proof, proofs)
+                    return obstacle(ObstacleKind.MAY_DIFFER, leaf=proof.leaf, why=proof.why)
                 missing = ", ".join(map(str, sorted(set(proof.needs or ()) - whole)))
                 about = {"path": proof.path, "arguments": missing}
                 return obstacle(ObstacleKind.IF_ARGUMENT, **about)
@@ -113,15 +112,6 @@ class Decision:
         read = [self.of(part) for part in (cell.parts.values() if not cell.collapsed else [cell])]
         inputs = [self.argument(site, position) for position in site.given]
         return any(layout is not AxisLayout.STACKED for layout in (*inputs, *read))
-
-
-def _may_differ(proof: schema.Proof, proofs: Sequence[schema.Proof]) -> Obstacle:
-    """Names the part of an output that differs, if it is only a part."""
-    varying = list(proof.varying)
-    if not varying and not all(other.why for other in proofs):
-        varying = [other.path for other in proofs if other.why]
-    kind = ObstacleKind.PART_MAY_DIFFER if varying else ObstacleKind.MAY_DIFFER
-    return obstacle(kind, leaf=proof.leaf, why=proof.why, parts=" and ".join(varying))
 
 
 def _without_facts(site: GlobalSite) -> Obstacle:
@@ -187,7 +177,7 @@ def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
         for made in root.made:  # what differs between devices, whatever is given to its site
             proofs = made.site.proofs(made.path) if made.site is not None else []
             for proof in (proof for proof in proofs if proof.needs is None and proof.why):
-                return _may_differ(proof, proofs)
+                return obstacle(ObstacleKind.MAY_DIFFER, leaf=proof.leaf, why=proof.why)
         return _escaped(root.escapes[0], READ_FIRST_ROW)
     is_mapped = any(point.role in (CellRole.ARGUMENT, CellRole.OUTPUT) for point in root.points)
     return _cannot_change(decision, root, is_mapped)

@@ -17,7 +17,7 @@ from shardlift.source.flax_helpers import has_new_helpers
 from shardlift.source.guarded import is_caught
 from shardlift.source.idioms import device_count, leading_count, repeated_by, takes_first
 from shardlift.source.libraries import REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
-from shardlift.source.scopes import FUNCTIONS, argument_at, positional
+from shardlift.source.scopes import argument_at, positional
 from shardlift.source.values import Argument, Constant, External, Known, Result
 from shardlift.source.wrappers import argument_for
 
@@ -43,14 +43,13 @@ class Idiom(NamedTuple):
 def idiom(file: File, call: ast.Call, around: tuple[Known, ...] = ()) -> Idiom | None:
     """The idiom that a call is, if it is one.
 
-    `around` are functions that do nothing but this call, each called with a tree alone by the one
-    before it.
+    `around` are functions that do nothing but this call, each called by the one before it.
     """
     name = file.called(call)
     if name in TREE_MAPS:
         made = _tree_map(file, call)
     elif name in REPLICATE | SHARD | ROWS or name == "jax.random.split":
-        made = _library(file, call, name or "", around)
+        made = _library(file, call, name or "")
     elif name in UNREPLICATE and len(call.args) == 1 and not call.keywords:
         made = Idiom(CellRole.FIRST, call.args[0])
     else:
@@ -60,7 +59,7 @@ def idiom(file: File, call: ast.Call, around: tuple[Known, ...] = ()) -> Idiom |
     return None if is_split and is_caught(file, call, "ValueError") else made
 
 
-def _library(file: File, call: ast.Call, name: str, around: tuple[Known, ...]) -> Idiom | None:
+def _library(file: File, call: ast.Call, name: str) -> Idiom | None:
     if not call.args or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
     if name == "jax.random.split":
@@ -71,7 +70,7 @@ def _library(file: File, call: ast.Call, name: str, around: tuple[Known, ...]) -
     if devices is None:
         is_on_all = name != "jax.device_put_sharded"
     else:
-        is_on_all = _are_all_devices(file, devices, around)
+        is_on_all = _are_all_devices(file, devices)
     if not is_on_all or any(keyword.arg != "devices" for keyword in call.keywords):
         return None
     if name in REPLICATE:
@@ -80,25 +79,12 @@ def _library(file: File, call: ast.Call, name: str, around: tuple[Known, ...]) -
     return Idiom(CellRole.SHARD if name in SHARD else CellRole.ROWS, call.args[0])
 
 
-def _are_all_devices(file: File, node: ast.expr, around: tuple[Known, ...]) -> bool:
-    """`jax.devices()`, `jax.local_devices()`, or `devices or jax.local_devices()` without any."""
-    node = file.definition(node)
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(node.values) == 2:
-        given, node = node.values
-        if not (isinstance(given, ast.Name) and around and _is_unset(around[-1], given.id)):
-            return False
+def _are_all_devices(file: File, node: ast.expr) -> bool:
+    """`jax.devices()` or `jax.local_devices()`."""
     value = file.only(node)
     if not isinstance(value, Result) or value.call.args or value.call.keywords:
         return False
     return value.path in ("jax.devices", "jax.local_devices")
-
-
-def _is_unset(function: Known, parameter: str) -> bool:
-    """Whether a parameter of a function is None where it is called with a tree alone."""
-    assert isinstance(function.node, FUNCTIONS)
-    names, defaults = positional(function.node)[::-1], function.node.args.defaults[::-1]
-    default = dict(zip(names, defaults, strict=False)).get(parameter)
-    return isinstance(default, ast.Constant) and default.value is None
 
 
 def _tree_map(file: File, call: ast.Call) -> Idiom | None:

@@ -22,8 +22,6 @@ from shardlift.capture.schema import (
     LeafFacts,
     Move,
     MovedBy,
-    Placement,
-    PlacementKind,
     Process,
     Read,
     ReadBy,
@@ -33,8 +31,7 @@ from shardlift.capture.schema import (
 )
 
 FIRST = CompileReason(ReasonKind.FIRST_CALL)
-SPLIT = Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')")
-DEVICE_3 = Placement(PlacementKind.ONE_DEVICE, "cpu:3")
+SPLIT, DEVICE_3 = "P('i') on cpu:0-7", "cpu:3"
 WORDS = [
     word
     for words in vars(schema).values()
@@ -114,9 +111,9 @@ def everything(name: str = "train_step") -> Capture:
             Move("state", DEVICE_3, SPLIT, 12 * 2**21, 12, MovedBy.PMAP),
         ),
         reads=(
-            Read("output[0]", ReadBy.INDEX, f"{name}.py", 30, 5, 2**20),
-            Read("output[0]", ReadBy.UNREPLICATE, "train.py", 31, 5, 2**20, 0.1),
-            Read("output[0]", ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
+            Read(ReadBy.INDEX, f"{name}.py", 30, 5, 2**20),
+            Read(ReadBy.UNREPLICATE, "train.py", 31, 5, 2**20, 0.1),
+            Read(ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
         ),
         collectives=(
             Collective("psum", False, ("train.py:7",)),

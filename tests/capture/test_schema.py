@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture import schema
-from shardlift.capture.schema import HOST, Placement, PlacementKind, Untried, WholeBatchTrial
+from shardlift.capture.schema import Untried, WholeBatchTrial
 from tests import children
 
 ROOT = Path(__file__).parents[2]
@@ -48,19 +48,6 @@ def test_reading_and_reporting_need_no_jax() -> None:
     )
     done = children.run([sys.executable, "-c", code], check=True)
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("placement", "text"),
-    [
-        (Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')"), "P('i') on cpu:0-7"),
-        (Placement(PlacementKind.REPLICATED, "cpu:0-7", "P()"), "whole on each of cpu:0-7"),
-        (Placement(PlacementKind.ONE_DEVICE, "cpu:3"), "cpu:3"),
-        (HOST, "host"),
-    ],
-)
-def test_placements_in_words(placement: Placement, text: str) -> None:
-    assert str(placement) == text
 
 
 @pytest.mark.parametrize(

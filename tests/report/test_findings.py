@@ -16,8 +16,6 @@ from shardlift.capture.schema import (
     Distribution,
     Move,
     MovedBy,
-    Placement,
-    PlacementKind,
     Read,
     ReadBy,
     ReasonKind,
@@ -44,10 +42,6 @@ QUIET = {
         "moves": (Move("x", HOST, SPLIT, 64, 4, MovedBy.PROGRAM),),
     },
     "no axis, and equal": {"outputs": (leaf(axis=None, equal=True, compared=3),)},
-    "device_get of what has no axis": {
-        "outputs": (leaf("output", axis=None),),
-        "reads": (Read("output", ReadBy.DEVICE_GET, "a.py", 1, 1, 4),),
-    },
 }
 # Each kind of finding: the rules that its command names, and what it is found in.
 LOUD = {
@@ -62,17 +56,14 @@ LOUD = {
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
     "donated": ("SL305", {"arguments": (leaf(donated=True, kept=1),)}),
     "equal": ("SL301,SL504", {"arguments": (leaf(equal=True, compared=3),)}),
-    "read by index": ("SL401", {"reads": (Read("output", ReadBy.INDEX, "a.py", 1, 1, 4),)}),
+    "read by index": ("SL401", {"reads": (Read(ReadBy.INDEX, "a.py", 1, 1, 4),)}),
     "read by unreplicate": (
         "SL402",
-        {"reads": (Read("output", ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)},
+        {"reads": (Read(ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)},
     ),
     "read by device_get": (
         "SL404",
-        {
-            "outputs": (leaf("output"),),
-            "reads": (Read("output", ReadBy.DEVICE_GET, "a.py", 1, 1, 4),),
-        },
+        {"reads": (Read(ReadBy.DEVICE_GET, "a.py", 1, 1, 4),)},
     ),
     "nested": ("SL204", {"nested": 1}),
     "failed": ("SL", {"failed": 1}),
@@ -191,9 +182,8 @@ def test_a_second_program_is_a_finding_when_it_took_long():
 
 
 def test_one_value_for_all_that_goes_out_at_every_call_is_to_be_put_there_once():
-    whole = Placement(PlacementKind.REPLICATED, "cpu:0-7")
-    move = Move("w", DEVICE_3, whole, 2**24, 4, MovedBy.PROGRAM)
-    (finding,) = findings_of(site(moves=(move,)), ONE)
+    move = Move("w", DEVICE_3, "whole on each of cpu:0-7", 2**24, 4, MovedBy.PROGRAM)
+    (finding,) = findings_of(site(moves=(move,), arguments=(leaf("w", axis=None),)), ONE)
     assert "in_axes=None" in finding.fix
 
 
@@ -211,8 +201,6 @@ def test_every_command_can_be_typed():
 
 
 def test_lines_of_the_sites_own_file_are_named_by_their_number():
-    reads = tuple(
-        Read("x", ReadBy.INDEX, file, line, 1, 4) for file, line in (("a.py", 7), ("b.py", 9))
-    )
+    reads = tuple(Read(ReadBy.INDEX, file, line, 1, 4) for file, line in (("a.py", 7), ("b.py", 9)))
     (finding,) = findings_of(site(file="a.py", reads=reads), ONE)
     assert "(line 7, b.py:9)" in finding.what

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from shardlift.capture.histogram import added
 from shardlift.capture.schema import Capture, LeafFacts, Process, Proof, SiteFacts, Times
-
-T = TypeVar("T")
+from shardlift.capture.tally import add_alike
 
 
 def merge(captures: Iterable[Capture]) -> Capture:
@@ -64,8 +63,8 @@ def _merge_sites(sites: Sequence[SiteFacts]) -> SiteFacts:
         times=Times(**times),
         arguments=_merge_leaves(leaf for site in sites for leaf in site.arguments),
         outputs=_merge_leaves(leaf for site in sites for leaf in site.outputs),
-        moves=_add_alike((x for site in sites for x in site.moves), "count", "nbytes"),
-        reads=_add_alike((x for site in sites for x in site.reads), "count", "nbytes", "seconds"),
+        moves=add_alike((x for site in sites for x in site.moves), "count", "nbytes"),
+        reads=add_alike((x for site in sites for x in site.reads), "count", "nbytes", "seconds"),
         unseen=_once(text for site in sites for text in site.unseen),
         proofs=_common_proofs([site.proofs for site in sites if site.calls]),
         forms=(),
@@ -98,19 +97,6 @@ def _merge_leaf(leaves: Sequence[LeafFacts]) -> LeafFacts:
         equal=equal if False not in verdicts else False,
         digest=leaves[0].digest if len(digests) == 1 else None,
     )
-
-
-def _add_alike(parts: Iterable[T], *counts: str) -> tuple[T, ...]:
-    """Merge the parts that differ in these fields only; these are added."""
-    merged: dict[Any, Any] = {}
-    for part in parts:
-        numbers = {name: getattr(part, name) for name in counts}
-        key = dataclasses.replace(part, **dict.fromkeys(counts, 0))  # type: ignore[type-var]
-        if key in merged:
-            old = merged[key]
-            numbers = {name: getattr(old, name) + number for name, number in numbers.items()}
-        merged[key] = dataclasses.replace(part, **numbers)  # type: ignore[type-var]
-    return tuple(merged.values())
 
 
 def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:

@@ -69,38 +69,6 @@ class Process:
     ended: bool = True
 
 
-class PlacementKind(StrEnum):
-    """How an array is placed on devices."""
-
-    HOST = "host"
-    ONE_DEVICE = "one device"
-    REPLICATED = "replicated"  # whole on each of several devices
-    SPLIT = "split"
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where an array is.
-
-    >>> str(Placement(PlacementKind.SPLIT, "cpu:0-7", "P('i')"))
-    "P('i') on cpu:0-7"
-    """
-
-    kind: PlacementKind
-    devices: str = ""
-    spec: str = ""
-
-    def __str__(self) -> str:
-        if self.kind is PlacementKind.SPLIT:
-            return f"{self.spec} on {self.devices}"
-        if self.kind is PlacementKind.REPLICATED:
-            return f"whole on each of {self.devices}"
-        return self.devices or self.kind.value
-
-
-HOST = Placement(PlacementKind.HOST)
-
-
 @dataclass(frozen=True)
 class LeafFacts:
     """An argument or an output of a site."""
@@ -162,6 +130,9 @@ class Compile:
     reasons: tuple[CompileReason, ...]
 
 
+HOST = "host"  # where a NumPy array is
+
+
 class MovedBy(StrEnum):
     """What moved an argument."""
 
@@ -174,8 +145,8 @@ class Move:
     """An argument that was not where the site needs it."""
 
     path: str
-    source: Placement
-    target: Placement
+    source: str
+    target: str
     nbytes: int
     count: int
     by: MovedBy
@@ -191,9 +162,8 @@ class ReadBy(StrEnum):
 
 @dataclass(frozen=True)
 class Read:
-    """Outputs read on one line of the program."""
+    """Outputs with a device axis that are read on one line of the program."""
 
-    path: str
     how: ReadBy
     file: str
     line: int

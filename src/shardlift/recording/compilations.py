@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
-from shardlift.capture.schema import CompileReason, Placement, ReasonKind
+from shardlift.capture.schema import CompileReason, ReasonKind
 from shardlift.mapping.axes import shape_of
 from shardlift.recording.placements import placement_of
 
@@ -31,7 +31,7 @@ class Running:
         self.compiled: list[tuple[str, float]] = []  # names of programs, and how long they took
         self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given
-        self.moved: list[tuple[str, Placement, Placement, int]] = []  # path, from, to, bytes
+        self.moved: list[tuple[str, str, str, int]] = []  # path, from, to, bytes
 
 
 class _Thread(threading.local):
@@ -84,7 +84,7 @@ def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any]) -> Sign
     kinds = {}
     for path, leaf in leaves.items():
         weak = getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex)))
-        kinds[path] = type_name(leaf), "weak" if weak else "strong", str(placement_of(leaf))
+        kinds[path] = type_name(leaf), "weak" if weak else "strong", placement_of(leaf)
     fixed = {str(k): _clip(value) for k, value in static.items()}
     context = f"x64={jax.config.values.get('jax_enable_x64')}"
     return Signature(str(tree), fixed, kinds, context)

@@ -118,9 +118,9 @@ class Inspector:
         self.process = self.process or process_facts(True)
         record.note_leaves(record.arguments, call.arguments())
         record.note_leaves(record.outputs, call.outputs(out))
-        for path, leaf, _ in call.rows_of(out):  # by which they are known when they are read
-            if isinstance(leaf, jax.Array):
-                self.origins.add(leaf, record, path)
+        for _, leaf, axis in call.rows_of(out):
+            if axis is not None and isinstance(leaf, jax.Array):
+                self.origins.add(leaf, record)
         moves = call.moves({path for path, *_ in running.moved})
         for move in moves:
             record.note_move(move)

@@ -1,4 +1,4 @@
-"""Observes reads of outputs, and finds the site and the output that an array came from."""
+"""Observes reads of outputs, and finds the site that an array came from."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ MOST_ORIGINS = 20_000  # kinds of outputs that are remembered
 
 
 class Origin(NamedTuple):
-    """The output that an array may be.
+    """The site that an array may be an output of.
 
-    Arrays of one program share the objects that say their type, with each other if the types
-    are equal: then it is one of them. From several sites it is not counted for any.
+    Arrays of one program share the objects that say their type. If outputs of several sites do,
+    a read is not counted for any of them.
     """
 
     aval: Any  # kept, so that the ids stay their own
     sharding: Any
     record: SiteRecord | None  # None: outputs of several sites
-    path: str
 
 
 class Origins:
@@ -36,13 +35,13 @@ class Origins:
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], Origin] = {}
 
-    def add(self, array: jax.Array, record: SiteRecord, path: str) -> None:
+    def add(self, array: jax.Array, record: SiteRecord) -> None:
         """Remember an output."""
         aval, sharding = array.aval, array.sharding
         key = (id(aval), id(sharding))
         known = self._known.get(key)
         if known is None and len(self._known) < MOST_ORIGINS:
-            self._known[key] = Origin(aval, sharding, record, path)
+            self._known[key] = Origin(aval, sharding, record)
         elif known is not None and known.record is not record:
             self._known[key] = known._replace(record=None)
 

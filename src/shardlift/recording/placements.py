@@ -1,4 +1,4 @@
-"""Placements of arrays, in the words of the capture."""
+"""Where arrays are, in the words of the capture."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from shardlift.capture.schema import HOST, Placement, PlacementKind
+from shardlift.capture.schema import HOST
 
 
-def placement_of(leaf: Any) -> Placement:
-    """The placement of a leaf of the arguments."""
+def placement_of(leaf: Any) -> str:
+    """Where a leaf of the arguments is."""
     return placement_by(leaf.sharding) if isinstance(leaf, jax.Array) else HOST
 
 
-def placement_by(sharding: Sharding) -> Placement:
-    """The placement of an array with this sharding."""
+def placement_by(sharding: Sharding) -> str:
+    """Where an array with this sharding is: ``cpu:3``, ``P('i') on cpu:0-7``."""
     devices = devices_text(sharding.device_set)
     if len(sharding.device_set) == 1:
-        return Placement(PlacementKind.ONE_DEVICE, devices)
+        return devices
     if sharding.is_fully_replicated:
-        return Placement(PlacementKind.REPLICATED, devices)
-    if isinstance(sharding, NamedSharding):
-        return Placement(PlacementKind.SPLIT, devices, spec_text(sharding.spec))
-    return Placement(PlacementKind.SPLIT, devices, type(sharding).__name__)
+        return f"whole on each of {devices}"
+    named = isinstance(sharding, NamedSharding)
+    return f"{spec_text(sharding.spec) if named else type(sharding).__name__} on {devices}"
 
 
 def spec_text(spec: PartitionSpec) -> str:

@@ -278,7 +278,7 @@ class Recorder:
             if origin is not None and origin.record is None:
                 self._unsure += 1
             elif origin is not None and origin.record is not None:
-                read = Read(origin.path, ReadBy(how), *user_line(), 1, nbytes, seconds)
+                read = Read(ReadBy(how), *user_line(), 1, nbytes, seconds)
                 origin.record.note_read(read)
         except Exception as error:
             self._faulty(error)

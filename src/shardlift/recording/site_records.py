@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from shardlift.capture.histogram import Histogram
 from shardlift.capture.proofs import of_all_programs
@@ -17,11 +17,8 @@ from shardlift.capture.schema import (
     CompileReason,
     LeafFacts,
     Move,
-    MovedBy,
-    Placement,
     Proof,
     Read,
-    ReadBy,
     ReasonKind,
     Sample,
     SiteFacts,
@@ -29,15 +26,15 @@ from shardlift.capture.schema import (
     Times,
     WholeBatchTrial,
 )
+from shardlift.capture.tally import Tally
 from shardlift.recording.compilations import Signature, reasons
 
 # Of each site at most this many of each; the rest is counted.
-MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 64
+MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 128
 MOST_SIGNATURES, MOST_REASONS = 16, 8
 LONGEST_TEXT = 200  # characters of a path or of a reason
 INSPECTED = (0, 2, 7)  # calls that are inspected, whatever it costs
 PROBES = 3
-T = TypeVar("T")
 
 
 class SiteKey(NamedTuple):
@@ -68,8 +65,8 @@ class SiteRecord:
         self.compile_count = 0
         self.compiles: list[Compile] = []
         self.signatures: list[Signature] = []
-        self.moves: dict[tuple[str, Placement, Placement, MovedBy], Move] = {}
-        self.reads: dict[tuple[str, ReadBy, str, int], Read] = {}
+        self.moves: Tally[Move] = Tally("count", "nbytes", most=MOST_MOVES)
+        self.reads: Tally[Read] = Tally("count", "nbytes", "seconds", most=MOST_READS)
         self.collectives: tuple[Collective, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
@@ -113,11 +110,7 @@ class SiteRecord:
 
     def note_move(self, move: Move) -> None:
         """Count a move of an argument."""
-        move = dataclasses.replace(move, path=clip(move.path))
-        key = (move.path, move.source, move.target, move.by)
-        if key in self.moves or len(self.moves) < MOST_MOVES:
-            self.moves[key] = _added(self.moves.get(key), move, "count", "nbytes")
-        else:
+        if not self.moves.add(dataclasses.replace(move, path=clip(move.path))):
             self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
 
     def note_compile(self, seen: Signature | None, seconds: float) -> None:
@@ -142,15 +135,8 @@ class SiteRecord:
 
     def note_read(self, read: Read) -> None:
         """Count a read of an output on one line."""
-        read = dataclasses.replace(read, path=clip(read.path))
-        key = (read.path, read.how, read.file, read.line)
-        if key not in self.reads and len(self.reads) >= MOST_READS:
-            key = ("…", *key[1:])
-            if key not in self.reads and len(self.reads) >= 2 * MOST_READS:
-                self.unseen[f"more than {2 * MOST_READS} ways in which outputs were read"] = None
-                return
-        read = dataclasses.replace(read, path=key[0])
-        self.reads[key] = _added(self.reads.get(key), read, "count", "nbytes", "seconds")
+        if not self.reads.add(read):
+            self.unseen[f"more than {MOST_READS} ways in which outputs were read"] = None
 
     # ---- the record in the capture
 
@@ -171,8 +157,8 @@ class SiteRecord:
             leaves_left_out=self.left_out,
             compiles=tuple(self.compiles),
             compile_count=self.compile_count,
-            moves=tuple(self.moves.values()),
-            reads=tuple(self.reads.values()),
+            moves=self.moves.freeze(),
+            reads=self.reads.freeze(),
             collectives=self.collectives,
             unseen=tuple(self.unseen),
             kind=self.kind,
@@ -188,14 +174,6 @@ class SiteRecord:
 def clip(text: str) -> str:
     """Cut a text to the maximum length, keeping its end."""
     return text if len(text) <= LONGEST_TEXT else "…" + text[1 - LONGEST_TEXT :]
-
-
-def _added(old: T | None, new: T, *names: str) -> T:
-    """The new record; what these fields of the old one have is added."""
-    if old is None:
-        return new
-    sums = {name: getattr(old, name) + getattr(new, name) for name in names}
-    return dataclasses.replace(new, **sums)  # type: ignore[type-var]
 
 
 def _join(old: LeafFacts | None, new: LeafFacts) -> LeafFacts:

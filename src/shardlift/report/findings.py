@@ -12,7 +12,6 @@ from shardlift.capture.schema import (
     CompileReason,
     Move,
     MovedBy,
-    PlacementKind,
     Read,
     ReadBy,
     ReasonKind,
@@ -173,13 +172,14 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
         )
     if other and _worth(site, other, site.times.moving.total):
         first = max(other, key=lambda move: move.nbytes)
+        unmapped = {leaf.path for leaf in site.arguments if leaf.axis is None}
         yield ReportItem(
             "moved inputs",
             f"{_of_calls(site, other, 'move', 'moves')} {_per_call(other)} between devices: "
             f"{_paths(other)}, {first.source} → {first.target}",
             "It is one value for all devices (in_axes=None), copied to every device at each call. "
             "Place it once, with jax.device_put(x, NamedSharding(mesh, P()))."
-            if first.target.kind is PlacementKind.REPLICATED
+            if first.path in unmapped
             else "Place it once, with jax.device_put, or pass its devices to pmap.",
             _check(site, "SL303"),
             seconds=site.times.moving.total,
@@ -236,11 +236,8 @@ _READS = {
 
 
 def _reads(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
-    stacked = {leaf.path for leaf in site.outputs if leaf.axis is not None}
     for how, (code, name, fix) in _READS.items():
         reads = [read for read in site.reads if read.how is how]
-        if how is ReadBy.DEVICE_GET:
-            reads = [read for read in reads if read.path in stacked]
         if reads:
             lines = list_names(_lines(reads, site.file, capture))
             times = sum(read.count for read in reads)

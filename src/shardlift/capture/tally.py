@@ -1,0 +1,45 @@
+"""Facts that are counted: those that differ in their counts only are one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+class Tally(Generic[T]):
+    """The facts so far; ``counts`` names the fields that are added up."""
+
+    def __init__(self, *counts: str, most: float = math.inf) -> None:
+        self._counts, self._most = counts, most
+        self._facts: dict[Any, T] = {}
+
+    def add(self, fact: T) -> bool:
+        """Count a fact; False if it would be another one beyond the ``most``."""
+        key = dataclasses.replace(fact, **dict.fromkeys(self._counts, 0))
+        old = self._facts.get(key)
+        if old is None and len(self._facts) >= self._most:
+            return False
+        if old is not None:
+            sums = {name: getattr(old, name) + getattr(fact, name) for name in self._counts}
+            fact = dataclasses.replace(fact, **sums)
+        self._facts[key] = fact
+        return True
+
+    def freeze(self) -> tuple[T, ...]:
+        """The facts for a capture, in the order in which they were first seen."""
+        return tuple(self._facts.values())
+
+
+def add_alike(facts: Iterable[T], *counts: str) -> tuple[T, ...]:
+    """The facts, with those as one that differ in ``counts`` only."""
+    tally: Tally[T] = Tally(*counts)
+    for fact in facts:
+        tally.add(fact)
+    return tally.freeze()

@@ -77,6 +77,28 @@ def test_one_of_several_sites_of_a_name_is_paired_and_no_lambda() -> None:
         assert pair(before, [after]) == pairs
 
 
+def _sites(keys: str, error: str) -> list[SiteFacts]:
+    """``a.py:3:step b.py:9:step``, all of whose calls fail: no outputs tell which is which."""
+    parts = [key.split(":") for key in keys.split()]
+    return [replace(_called(f, error=error), file=file, line=int(line)) for file, line, f in parts]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pairs"),
+    [
+        ("a.py:1:f", "b.py:9:f", [(0, 0)]),
+        ("a.py:1:f a.py:2:f", "a.py:2:f a.py:3:f", [(0, 0), (1, 1)]),  # a line was added above
+        ("a.py:1:f a.py:2:f", "a.py:2:f", [(1, 0)]),
+        ("a.py:1:f b.py:1:f", "b.py:5:f a.py:5:f", [(0, 1), (1, 0)]),
+        ("a.py:1:f a.py:1:f a.py:2:f", "a.py:1:f a.py:1:f", [(0, 0), (1, 1)]),  # of one line
+        ("a.py:1:<lambda>", "a.py:5:<lambda>", [(0, 0)]),
+        ("a.py:1:<lambda> a.py:2:<lambda>", "a.py:2:<lambda> a.py:3:<lambda>", [(1, 0)]),
+    ],
+)
+def test_sites_of_one_name(before: str, after: str, pairs: list[tuple[int, int]]) -> None:
+    assert pair(_sites(before, "no"), _sites(after, "another")) == pairs
+
+
 def test_the_site_of_the_same_name() -> None:
     sites = [_called("f"), _called("g", names=("step",)), _called("step")]
     assert best_match("step", (), sites) == 2

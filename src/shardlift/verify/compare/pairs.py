@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
-from shardlift.capture.site_pairs import Pairs, names_of, pair_sites
+from shardlift.capture.site_pairs import LAMBDA, Pairs, names_of
 from shardlift.verify.compare.captured_run import CapturedArray, same_values
 from shardlift.verify.compare.collective_results import is_used, matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting
@@ -39,11 +39,10 @@ def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
             and same_values(a.samples[0].outputs, b.samples[0].outputs)
         )
     )
-    same = pair_sites([before[k] for k in left], [after[k] for k in right])
-    pairs += [(left[i], right[j]) for i, j in same]
-    left = [k for k in left if k not in {i for i, _ in pairs}]
-    right = [k for k in right if k not in {j for _, j in pairs}]
-    take(lambda a, b: a.function == b.function and a.function != "<lambda>")
+    as_many = _as_many([before[k] for k in left], [after[k] for k in right])
+    take(lambda a, b: _of_file(a) == _of_file(b) and _of_file(a) in as_many)
+    take(lambda a, b: a.key == b.key)
+    take(lambda a, b: a.function == b.function and a.function != LAMBDA)
     take(lambda a, b: a.function in names_of(b) or b.function in names_of(a))
     take(lambda a, b: bool(names_of(a) & names_of(b)))
     take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _alike(a, b))
@@ -54,6 +53,20 @@ def _several(sites: Sequence[SiteFacts], numbers: Sequence[int]) -> set[str]:
     """The functions that have several sites."""
     counts = Counter(sites[k].function for k in numbers)
     return {name for name, count in counts.items() if count > 1}
+
+
+def _of_file(site: SiteFacts) -> tuple[str, str]:
+    return site.file, site.function
+
+
+def _as_many(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> set[tuple[str, str]]:
+    """The functions of a file that have as many sites on both sides; several lambdas have no name.
+
+    A line may have been added above them: their order counts.
+    """
+    counts = Counter(map(_of_file, before)), Counter(map(_of_file, after))
+    same = {key: count for key, count in counts[0].items() if count == counts[1][key]}
+    return {key for key, count in same.items() if count == 1 or key[1] != LAMBDA}
 
 
 def _share_variable(before: SiteFacts, after: SiteFacts) -> bool:

@@ -60,31 +60,22 @@ def test_merging_leaves_one_file(tmp_path: Path):
     assert names(tmp_path) == ["run.json"]
 
 
-def test_missing_processes_are_known(tmp_path: Path):
-    record = save(tmp_path, part(0, 4), part(2, 4))
-    assert read_whole(record).missing == (1, 3)
-    assert merge_parts(record).missing == (1, 3)
-    write(part(1, 4), part_path(record, 1))  # it comes later, from another file system for example
-    assert read_whole(record).missing == (3,)
+def test_parts_stay_until_every_process_has_ended(tmp_path: Path):
+    record = save(tmp_path, part(0, 3), part(1, 3))
+    assert merge_parts(record).missing == (2,)
+    save(tmp_path, part(2, 3, ended=False))
+    assert [process.ended for process in merge_parts(record).processes] == [True, True, False]
+    assert names(tmp_path) == ["run.json.0", "run.json.1", "run.json.2"]
+    save(tmp_path, part(2, 3))
     assert indices(merge_parts(record)) == [0, 1, 2]
-
-
-def test_a_process_that_still_runs_may_write_again(tmp_path: Path):
-    record = save(tmp_path, part(0), part(1, ended=False))
-    assert indices(merge_parts(record, running=True)) == [0, 1]
-    assert names(tmp_path) == ["run.json", "run.json.1"]
-    save(tmp_path, part(1))
-    whole = read_whole(record)
-    assert [process.ended for process in whole.processes] == [True, True]
-    assert merge_parts(record, running=True) == whole
     assert names(tmp_path) == ["run.json"]
 
 
 def test_a_whole_capture_counts_before_a_part_that_was_left(tmp_path: Path):
     record = save(tmp_path, part(0), part(1))
     whole = merge_parts(record)
-    save(tmp_path, part(0))
-    assert read_whole(record) == whole
+    save(tmp_path, part(0, started=101.0))
+    assert read_whole(record) == merge_parts(record) == whole
 
 
 @pytest.mark.parametrize("job", ["old", ""])
@@ -116,8 +107,6 @@ def test_a_damaged_part_is_named_and_the_others_are_read(tmp_path: Path):
     whole = read_whole(record)
     assert whole.missing == (1,)
     assert [text for text in whole.unseen if "run.json.1 is damaged" in text]
-    assert merge_parts(record).missing == (1,)
-    assert names(tmp_path) == ["run.json", "run.json.1"]  # it stays, to be looked at
 
 
 def test_without_a_part_the_error_is_that_of_the_file(tmp_path: Path):

@@ -101,7 +101,7 @@ class Member:
             _wait_for_parts(self.record, self.place[1])
             # The values of calls are beside each part; `verify` reads them there.
             taped = self.session.options.tape is not None
-            whole = read_whole(self.record) if taped else merge_parts(self.record, running=True)
+            whole = read_whole(self.record) if taped else merge_parts(self.record)
         except (OSError, CaptureError) as error:
             self.session.print([f"the parts of the record could not be merged: {error}"])
             return

@@ -7,7 +7,7 @@ import os
 import tempfile
 
 
-def replace_file(path: str | os.PathLike[str], content: bytes) -> None:
+def replace_file(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
     """Replace a file's content; the file keeps its mode.
 
     The content is written beside the file and renamed over it: a full disk leaves the old file

@@ -6,15 +6,16 @@ archive with one member per array, as `record_legacy.py` writes it, can be read 
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from shardlift._escape import escape_control
+from shardlift._files import replace_file
 from shardlift.capture.files import CaptureError
 from shardlift.capture.schema import Part
 
@@ -42,14 +43,9 @@ def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
         if os.path.exists(target):
             os.remove(target)  # of an earlier run
         return
-    temporary = f"{target}.{os.getpid()}.{threading.get_ident()}.part"
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, allow_pickle=False, **_pack(arrays))
-        os.replace(temporary, target)
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    with io.BytesIO() as archive:
+        np.savez(archive, allow_pickle=False, **_pack(arrays))
+        replace_file(target, archive.getbuffer())
 
 
 def _pack(arrays: Mapping[str, Bytes]) -> dict[str, Bytes]:

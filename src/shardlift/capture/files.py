@@ -10,7 +10,6 @@ import os
 import types
 import typing
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def loads(data: bytes | str) -> Capture:
             f"one reads versions up to {VERSION}. pip install --upgrade shardlift"
         )
     try:
-        capture: Capture = _decoder(Capture)(tree)
+        capture: Capture = _decode(Capture, tree)
     except _WrongValueError as error:
         raise CaptureError(f"is damaged: {error.where or 'it'} should be {error}") from None
     _check_references(capture)
@@ -82,67 +81,6 @@ class _WrongValueError(Exception):
     where = ""
 
 
-@functools.cache
-def _decoder(wanted: Any) -> Callable[[Any], Any]:
-    """The function that converts a value to ``wanted``, a type of the schema.
-
-    Types are looked at once, and places are only put together for an error: a capture may have
-    millions of values.
-    """
-    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
-    if dataclasses.is_dataclass(wanted):
-        return _record_decoder(typing.cast("type", wanted))
-    if origin is types.UnionType:
-        decode = _decoder(arguments[0])
-        return lambda value: None if value is None else decode(value)
-    if origin is tuple:
-        return _tuple_decoder(arguments)
-    if origin is dict:
-        return _dict_decoder(_decoder(arguments[1]))
-    return _scalar_decoder(wanted)
-
-
-def _record_decoder(record: type) -> Callable[[Any], Any]:
-    hints = typing.get_type_hints(record)
-    fields = [(f.name, _decoder(hints[f.name])) for f in dataclasses.fields(record)]
-    needed = [
-        f.name
-        for f in dataclasses.fields(record)
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-
-    def decode(value: Any) -> Any:
-        _demand(isinstance(value, dict), "an object")
-        for name in needed:
-            _demand(name in value, f"an object with {name}")
-        return record(**{name: _at(name, d, value[name]) for name, d in fields if name in value})
-
-    return decode
-
-
-def _tuple_decoder(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
-    is_open = arguments[-1] is Ellipsis
-    decoders = [_decoder(kind) for kind in arguments if kind is not Ellipsis]
-
-    def decode(value: Any) -> tuple[Any, ...]:
-        _demand(isinstance(value, list), "a list")
-        if is_open:
-            return tuple(_at(f"[{k}]", decoders[0], item) for k, item in enumerate(value))
-        _demand(len(value) == len(decoders), f"a list of {len(decoders)}")
-        return tuple(d(item) for d, item in zip(decoders, value, strict=True))
-
-    return decode
-
-
-def _dict_decoder(decode_value: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decode(value: Any) -> dict[str, Any]:
-        _demand(isinstance(value, dict), "an object")
-        items = [(escape_control(key), item) for key, item in value.items()]
-        return {key: _at(key, decode_value, item) for key, item in items}
-
-    return decode
-
-
 # What a value has to be, the check, and the conversion; texts are made safe to show on a terminal.
 _SCALARS: dict[Any, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
     str: ("text", lambda value: isinstance(value, str), escape_control),
@@ -156,24 +94,57 @@ _SCALARS: dict[Any, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
 }
 
 
-def _scalar_decoder(wanted: Any) -> Callable[[Any], Any]:
-    if issubclass(wanted, StrEnum):
-        words = [*wanted]
-        name, fits, convert = f"one of {', '.join(words)}", words.__contains__, wanted
-    else:
+def _decode(wanted: Any, value: Any) -> Any:
+    """Convert a value to ``wanted``, a type of the schema."""
+    if wanted in _SCALARS:
         name, fits, convert = _SCALARS[wanted]
-
-    def decode(value: Any) -> Any:
         _demand(fits(value), name)
         return convert(value)
+    if dataclasses.is_dataclass(wanted):
+        return _decode_record(typing.cast("type", wanted), value)
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is types.UnionType:  # or None
+        return None if value is None else _decode(arguments[0], value)
+    if origin is tuple:
+        _demand(isinstance(value, list), "a list")
+        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        _demand(len(value) == len(kinds), f"a list of {len(kinds)}")
+        pairs = zip(kinds, value, strict=True)
+        return tuple(_at(f"[{k}]", kind, item) for k, (kind, item) in enumerate(pairs))
+    if origin is dict:
+        _demand(isinstance(value, dict), "an object")
+        items = [(escape_control(key), item) for key, item in value.items()]
+        return {key: _at(key, arguments[1], item) for key, item in items}
+    words = [*wanted]
+    _demand(value in words, f"one of {', '.join(words)}")
+    return wanted(value)
 
-    return decode
+
+def _decode_record(record: type, value: Any) -> Any:
+    _demand(isinstance(value, dict), "an object")
+    given = {}
+    for name, kind, is_needed in _fields(record):
+        if name in value:
+            given[name] = _at(name, kind, value[name])
+        else:
+            _demand(not is_needed, f"an object with {name}")
+    return record(**given)
 
 
-def _at(place: str, decode: Callable[[Any], Any], value: Any) -> Any:
+@functools.cache
+def _fields(record: type) -> list[tuple[str, Any, bool]]:
+    """The fields of a record: name, type, and whether there is no default."""
+    hints, missing = typing.get_type_hints(record), dataclasses.MISSING
+    return [
+        (f.name, hints[f.name], f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(record)
+    ]
+
+
+def _at(place: str, wanted: Any, value: Any) -> Any:
     """Decode a value; an error gets the place, on its way to the outermost value."""
     try:
-        return decode(value)
+        return _decode(wanted, value)
     except _WrongValueError as error:
         error.where = f"{place}{'.' if error.where[:1] not in ('', '[') else ''}{error.where}"
         raise

@@ -44,21 +44,18 @@ def proofs(
 
     needs = _needs(proven, {owner for owner in owners if owner is not None})
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(output)[0]]
-    verdicts = proven(seen)
     parts: dict[str, Proof] = {}
-    for path, need, said in zip(paths, needs, verdicts, strict=True):
+    for path, need, said in zip(paths, needs, proven(seen), strict=True):
         part, leaf = "output" + keystr(path[:1]), "output" + keystr(path)
         why = "" if said else str(said).removeprefix("not proven: ")
         new = Proof(clip(part), 1, need, clip(leaf) if why else "", clip(why), arrays=(clip(leaf),))
         parts[part] = joined(parts[part], new) if part in parts else new
-    found = [
-        replace(
-            proof,
-            arrays=proof.arrays if len(proof.arrays) <= MOST_ARRAYS else (),
-        )
-        for part, proof in parts.items()
-    ]
-    return tuple(found) if len(found) <= MOST_PARTS else ()
+    if len(parts) > MOST_PARTS:
+        return ()
+    return tuple(
+        proof if len(proof.arrays) <= MOST_ARRAYS else replace(proof, arrays=())
+        for proof in parts.values()
+    )
 
 
 def _needs(

@@ -18,21 +18,22 @@ def placement_of(leaf: Any) -> str:
 
 def placement_by(sharding: Sharding) -> str:
     """Where an array with this sharding is: ``cpu:3``, ``P('i') on cpu:0-7``."""
-    devices = devices_text(sharding.device_set)
+    devices = _devices_text(sharding.device_set)
     if len(sharding.device_set) == 1:
         return devices
     if sharding.is_fully_replicated:
         return f"whole on each of {devices}"
-    named = isinstance(sharding, NamedSharding)
-    return f"{spec_text(sharding.spec) if named else type(sharding).__name__} on {devices}"
+    if isinstance(sharding, NamedSharding):
+        return f"{_spec_text(sharding.spec)} on {devices}"
+    return f"{type(sharding).__name__} on {devices}"
 
 
-def spec_text(spec: PartitionSpec) -> str:
+def _spec_text(spec: PartitionSpec) -> str:
     """``P(None, 'i')``."""
     return f"P({', '.join(repr(str(name)) if name else 'None' for name in spec)})"
 
 
-def devices_text(devices: Iterable[jax.Device]) -> str:
+def _devices_text(devices: Iterable[jax.Device]) -> str:
     """``cpu:0-7``, ``gpu:0,2``."""
     by_platform: dict[str, list[int]] = {}
     for device in devices:

@@ -26,7 +26,7 @@ NOT_RUN = {
     "docs/cluster.md": 5,
     "docs/editor.md": 6,
     "docs/index.md": 1,
-    "docs/migrate/global.md": 4,
+    "docs/migrate/global.md": 3,
     "docs/notebook_of_2021.md": 1,
     "docs/real_projects.md": 1,
     "docs/start.md": 1,

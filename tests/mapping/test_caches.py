@@ -152,6 +152,16 @@ def test_clear_caches_and_clear_cache():
     assert len(traced) == 3
 
 
+def test_a_function_is_hot_again_after_calls_of_one_size():
+    f = shardlift.pmap(lambda x: x + 1)
+    known = registry.site_behind(f)
+    seen = []
+    for n in (8, 8, 4, 8, 8, 8, 8):
+        np.testing.assert_array_equal(f(np.ones(n)), np.full(n, 2))
+        seen.append(known.hot is not site._no_program)
+    assert seen == [True, True, False, False, False, False, True]
+
+
 def test_many_sizes_do_not_grow_without_bound(monkeypatch):
     monkeypatch.setattr(site, "MAX_PLANS", 3)
     f = shardlift.pmap(lambda x: lax.psum(x, "i"), "i")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
 
-from shardlift.mapping import plan, registry
+from shardlift.mapping import plan
 from shardlift.mapping.meshes import DeviceRows, make_mesh
 from shardlift.mapping.pmap_options import check_options
 
@@ -47,20 +45,3 @@ def test_a_plan_of_one_process_has_one_program_and_no_bridge():
     assert made.home is MESH
     assert made.program.__name__ == "abs"
     assert made.sharding(1).spec == jax.P(None, "i")
-
-
-def test_rows_are_counted_by_a_leaf_of_the_smallest_argument():
-    def fun(*_):
-        return None
-
-    options = check_options(fun, in_axes=(0, None, 0, 1), static_broadcasted_argnums=1)
-    site = registry.site_of(fun, options)
-    big, small = {"w": X[:, 0], "b": X[:, 0]}, [np.ones((3, 2))]
-    count = site._row_counter(site.take_apart((big, "static", None, small), {}))
-    assert count((big, "static", None, [np.ones((3, 5))])) == 5
-    assert count((big, "static", None, [3.0])) is None
-    assert count((big, "static", None, [])) is None
-    assert count((big,)) is None
-    same = dataclasses.replace(options, in_axes=None, axis_size=8, static=())
-    unmapped = registry.site_of(fun, same)
-    assert unmapped._row_counter(unmapped.take_apart((1.0,), {}))(("anything",)) == 8

@@ -65,7 +65,6 @@ def fit_leaves(
         else:
             to_move.append(k)
     if to_move:
-        _check_donated_once(leaves, to_move, donated, names)
         _apply_policy(plan, site, leaves, axes, to_move, policy, names)
     for k in to_move:
         placed[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
@@ -118,21 +117,6 @@ def _is_usable(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
     if mesh is None:
         return leaf.sharding.is_equivalent_to(wanted, leaf.ndim)
     return list(mesh.devices.flat) == list(wanted.mesh.devices.flat)  # jit wants this order
-
-
-def _check_donated_once(
-    leaves: Sequence[Any], to_move: Sequence[int], donated: Sequence[bool], names: Names
-) -> None:
-    """Refuse to free an array that the same call needs again."""
-    first: dict[int, int] = {}
-    for k in to_move:
-        other = first.setdefault(id(leaves[k]), k)
-        if other != k and (donated[k] or donated[other]):
-            named = list(names())
-            raise ValueError(
-                f"pmap got the same array as {named[other]} and as {named[k]}, and one of the two "
-                "is donated: it cannot be both freed and used. Donate neither, or pass a copy."
-            )
 
 
 def _caller() -> int:

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, TypeVar
 
 import jax
@@ -60,12 +60,11 @@ class MappedFunction:
         self.name = name
         self.options = options
         self.hot: Callable[..., Any] = _no_program  # tried first by a call without keywords
-        self._hot_plans: dict[int, Plan] = {}  # by number of rows
-        self._rows: Callable[[Sequence[Any]], int | None] = len  # counts the rows of a call
+        self._current: Plan | None = None  # of the last call that was checked, or is hot
         self._plans: dict[Any, Plan] = {}
         self._used: weakref.WeakSet[Plan] = weakref.WeakSet()  # plans that have run once
         self._inner: dict[Any, InnerAxes] = {}
-        self._settling = 0  # calls without renamed arguments until the hot path is tried again
+        self._settling = 0  # calls like the last one until the hot path is tried again
         self._moves = False  # did the last call move inputs? Then the next one checks them first
         self._warned = False
         self._lock = threading.Lock()
@@ -83,14 +82,12 @@ class MappedFunction:
 
     def recover(self, error: BaseException, hot: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Run a call that the hot path could not serve, or raise what is wrong with it."""
-        # Another thread may have replaced the hot program meanwhile: then nothing is known.
-        known = hot is self.hot and not isinstance(error, NotHotError)
-        tried = None
-        if known and not _compat.tracing():
-            plans = self._hot_plans
-            size = next(iter(plans)) if len(plans) == 1 else self._rows(args)
-            tried = None if size is None else plans.get(size)
-        if tried is not None and not in_context_mesh():
+        tried = self._current
+        if (
+            tried is not None
+            and tried.called is hot  # or another thread has replaced it meanwhile
+            and not (isinstance(error, NotHotError) or _compat.tracing() or in_context_mesh())
+        ):
             with self._reporting_failures():
                 call = self.take_apart(args, {})
                 if isinstance(error, NeedsInner):
@@ -129,12 +126,15 @@ class MappedFunction:
             out = plan.called(*ready.args, **ready.kwargs)
         except Exception as error:
             return self._place_and_run(plan, call, error)
-        if ready.leaves is not call.leaves:
+        changed, self._current = self._current not in (None, plan), plan
+        if changed:  # on the hot path, a call of another size only fails when it is traced
+            self.hot = _no_program
+        if changed or ready.leaves is not call.leaves:
             self._settling = _SETTLE
         elif self._settling:
             self._settling -= 1
         elif not call.kwargs and not _compat.tracing():
-            self._arm(plan, call)
+            self.hot = plan.called
         return out
 
     def _lay_out(self, plan: Plan, call: Call) -> Call:
@@ -145,7 +145,7 @@ class MappedFunction:
         if leaves is not None:
             if self.observer is not None:
                 self.observer.fitted(self, plan, call, Fit(leaves, moved=False), 0.0)
-            self._disarm()  # on the hot path, such arguments only show when it has failed
+            self.hot = _no_program  # on the hot path, such arguments only show when it has failed
             args, kwargs = self._rebuild(call, leaves)
             call = call._replace(args=args, kwargs=kwargs, leaves=leaves)
         if plan in self._used:
@@ -154,48 +154,6 @@ class MappedFunction:
         args, kwargs = self._rebuild(call, lay_out(plan, call, self.donated(call)))
         return call._replace(args=args, kwargs=kwargs)
 
-    def _arm(self, plan: Plan, call: Call) -> None:
-        """Serve calls like this one from the hot path from now on.
-
-        A site that has seen one size calls its program directly: a call of another size fails
-        while it is traced, and arrives here. From then on the rows are counted first.
-        """
-        with self._lock:
-            self._hot_plans[call.size] = plan
-            self._rows = rows = self._row_counter(call)
-            if len(self._hot_plans) == 1:
-                self.hot = plan.called
-                return
-            programs: dict[Any, Any] = {n: p.called for n, p in self._hot_plans.items()}
-            self.hot = lambda *args: programs.get(rows(args), _no_program)(*args)
-
-    def _row_counter(self, call: Call) -> Callable[[Sequence[Any]], int | None]:
-        """A function that counts the rows of calls like this one; None: it cannot tell.
-
-        It looks at one mapped leaf, of the argument with the fewest leaves.
-        """
-        size, start, choices = call.size, 0, []  # the counter must not keep the arguments
-        for k, arg in enumerate(call.args):
-            if k not in self.options.static:
-                stop = start + len(jax.tree.leaves(arg))
-                axes = call.axes[start:stop]
-                at = next((n for n, axis in enumerate(axes) if axis is not None), None)
-                if at is not None:
-                    choices.append((len(axes), k, at, axes[at]))
-                start = stop
-        if not choices:
-            return lambda _: size
-        _, number, at, axis = min(choices)
-
-        def rows(args: Sequence[Any]) -> int | None:
-            try:
-                count: int = jax.tree.leaves(args[number])[at].shape[axis]
-            except (AttributeError, LookupError):
-                return None
-            return count
-
-        return rows
-
     def _place_and_run(self, plan: Plan, call: Call, error: BaseException) -> Any:
         """Place the arguments and run again, if the program failed because of their placement."""
         placed = self._place(plan, call) if errors.is_about_placement(error) else None
@@ -203,7 +161,7 @@ class MappedFunction:
             errors.add_hint(error)
             raise error
         self._moves = True
-        self._disarm()
+        self.hot = _no_program
         return self._run_with_hints(plan, *placed)
 
     def _run_with_hints(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -310,7 +268,7 @@ class MappedFunction:
             if plan is None:
                 if len(self._plans) >= MAX_PLANS:
                     self._plans.clear()
-                    self.hot, self._hot_plans = _no_program, {}
+                    self.hot = _no_program
                 plan = self._plans[key] = self._make(layout, inner)
         return plan
 
@@ -348,8 +306,4 @@ class MappedFunction:
         with self._lock:
             self._plans.clear()
             self._inner.clear()
-        self._disarm()
-
-    def _disarm(self) -> None:
-        with self._lock:
-            self.hot, self._hot_plans = _no_program, {}
+            self.hot, self._current = _no_program, None

@@ -27,44 +27,39 @@ class LocalProgram:
 
     def __init__(self, program: Any, bridge: Bridge, options: PmapOptions) -> None:
         self._program, self._bridge, self._options = program, bridge, options
-        self._last: dict[Any, Shortcut] = {}  # by tree and static arguments
-        self._all: dict[Any, Shortcut | None] = {}  # by shapes too; None: there is none
+        # By tree, static arguments and shapes; None: there is none.
+        self._shortcuts: dict[Any, Shortcut | None] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Take and return the rows of this process."""
         dynamic = self._options.dynamic(args)
         leaves, tree = jax.tree.flatten((dynamic, kwargs))
-        key = (tree, *[args[k] for k in self._options.static])
-        last = self._last.get(key)
-        if last is not None and (placed := last.place(leaves)) is not None:
-            return last.run(placed)
-        signature = (key, *[(shape_of(x), getattr(x, "dtype", type(x))) for x in leaves])
-        known = self._all.get(signature)
+        static = tuple(args[k] for k in self._options.static)
+        shapes = tuple((shape_of(x), getattr(x, "dtype", type(x))) for x in leaves)
+        signature = (tree, static, shapes)
+        known = self._shortcuts.get(signature)
         if known is not None and (placed := known.place(leaves)) is not None:
-            self._last[key] = known
             return known.run(placed)
         inputs = self._bridge.globals_of(dynamic, kwargs)
         out = self._program(*self._options.with_static(args, inputs[0]), **inputs[1])
         views = jax.tree.map(self._bridge.to_local, out)
-        if signature not in self._all:
-            self._learn(key, signature, args, inputs, views)
+        if signature not in self._shortcuts:
+            self._learn(signature, args, inputs, views)
         return views
 
-    def _learn(self, key: Any, signature: Any, args: Any, inputs: Any, views: Any) -> None:
+    def _learn(self, signature: Any, args: Any, inputs: Any, views: Any) -> None:
         """Find a shortcut for the next call of this kind."""
-        if len(self._all) >= MAX_SHORTCUTS:
-            self._all.clear()
-            self._last.clear()
+        if len(self._shortcuts) >= MAX_SHORTCUTS:
+            self._shortcuts.clear()
 
         def compile_program() -> Any:
             abstract_args, abstract_kwargs = jax.tree.map(_abstract, inputs)
             whole = self._options.with_static(args, abstract_args)
             return self._program.lower(*whole, **abstract_kwargs).compile()
 
-        shortcut = find_shortcut(self._bridge, jax.tree.leaves(inputs), views, compile_program)
-        self._all[signature] = shortcut
-        if shortcut is not None:
-            self._last[key] = shortcut
+        self._shortcuts[signature] = find_shortcut(
+            self._bridge, jax.tree.leaves(inputs), views, compile_program
+        )
 
 
 def _abstract(x: jax.Array) -> jax.ShapeDtypeStruct:

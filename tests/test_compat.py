@@ -203,17 +203,6 @@ def test_frames_of_a_folder_are_left_out_of_tracebacks():
         traceback_util._exclude_paths[:] = before
 
 
-def test_an_option_has_a_flag():
-    option = types.SimpleNamespace(name="jax_no_such_option", value=True)
-    items: dict[str, object] = {}
-    _compat.add_option(
-        lambda *_: None, lambda owner, key, value: items.setdefault(id(owner), value), option
-    )
-    holder, (kind, args, more) = items.values()
-    assert (holder, kind, args) == (option, bool, [])
-    assert "no effect" in more["help"]
-
-
 def test_expand():
     assert _compat.expand(_equation(jnp.sin, 1.0, name="sin"), []) is None
 

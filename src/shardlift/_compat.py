@@ -390,32 +390,6 @@ def option_makers() -> dict[str, Callable[..., Any]]:
     return {old: getattr(config, now) for old, now in names.items() if hasattr(config, now)}
 
 
-def add_option(
-    set_attribute: Callable[[Any, str, Any], None],
-    set_item: Callable[[Any, Any, Any], None],
-    option: Any,
-) -> None:
-    """Add an option to ``jax.config``: to set, to read and as an absl flag.
-
-    ``set_attribute(owner, name, value)`` and ``set_item(owner, key, value)`` make the changes. The
-    option has a name, a value for JAX, and ``read`` and ``_set`` for the program. Where JAX moved
-    its table of options (2026-11: 0.10.2, 0.12.0), there is no flag.
-    """
-    config: Any = jax.config
-    set_attribute(type(config), option.name, property(lambda _: option.read()))
-    if hasattr(config, "_value_holders") and hasattr(config, "meta"):
-        set_item(config._value_holders, option.name, option)
-        about = {"help": "Restored by shardlift; it has no effect."}
-        set_item(config.meta, option.name, (type(option.value), [], about))
-        return
-    stock = config.update
-
-    def update(name: str, value: Any) -> None:
-        (option._set if name == option.name else functools.partial(stock, name))(value)
-
-    set_attribute(config, "update", update)
-
-
 def leave_out_of_tracebacks(folder: str) -> None:
     """Let JAX remove frames of files in ``folder`` where it removes its own.
 

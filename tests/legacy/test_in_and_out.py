@@ -26,8 +26,6 @@ def state_of_jax() -> dict[str, dict[str, object]]:
     types_ = {str(kind): kind for kind in (array_type, jax.Device, jax.NamedSharding)}
     types_["config"] = type(jax.config)
     found = {name: dict(vars(owner)) for name, owner in (*owners.items(), *types_.items())}
-    found["options"] = dict(jax.config._value_holders)
-    found["flags"] = dict(jax.config.meta)
     found["meta_path"] = dict(enumerate(sys.meta_path))
     return found
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental import multihost_utils
-from jax.sharding import AbstractMesh, AxisType, PartitionSpec
+from jax.sharding import AxisType
 
 import shardlift
 from shardlift._legacy.names import CHANGED
@@ -41,12 +41,6 @@ MEANINGS = {
         "0.5",
     ),
     "make_mesh": (lambda: jax.make_mesh((N,), ("i",)).axis_types, (AxisType.Auto,), "0.9"),
-    "a spec and a tuple": (
-        lambda: (PartitionSpec("i", None) == ("i", None), PartitionSpec("i") != ("j",)),
-        (True, True),
-        "0.10",
-    ),
-    "AbstractMesh": (lambda: AbstractMesh((2,), ("i",)).axis_types, (AxisType.Auto,), "0.12"),
 }
 
 

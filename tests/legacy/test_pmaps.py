@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import shardlift
-from shardlift import _compat
 from shardlift._legacy import names, options
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
@@ -118,29 +117,6 @@ def test_options_from_the_environment():
     finally:
         patches.undo()
     assert uses["JAX_PMAP_SHMAP_MERGE (environment)"] == 1
-
-
-def test_options_without_private_names(monkeypatch):
-    option = options.Option("jax_pmap_shmap_merge", False, lambda: None)
-    patches = Patches()
-    config = type("Config", (), {})()
-    config.update = jax.config.update
-    monkeypatch.setattr(jax, "config", config)
-    _compat.add_option(patches.set, patches.item, option)
-    config.update("jax_pmap_shmap_merge", True)
-    assert option.value is True
-    with pytest.raises(AttributeError, match="Unrecognized"):
-        config.update("jax_no_such_option", 1)
-
-
-def test_the_flag_of_absl(inside):
-    flags = pytest.importorskip("absl.flags")
-    values = flags.FlagValues()
-    name, (kind, args, more) = "jax_pmap_shmap_merge", jax.config.meta["jax_pmap_shmap_merge"]
-    assert kind is bool
-    flags.DEFINE_bool(name, False, *args, flag_values=values, **more)
-    values(["program", "--nojax_pmap_shmap_merge"])
-    assert values.jax_pmap_shmap_merge is False
 
 
 class Told:

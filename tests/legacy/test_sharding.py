@@ -56,28 +56,6 @@ def test_default_with_devices():
         jax.sharding.PmapSharding.default((9, 2))
 
 
-def test_construction():
-    from jax.interpreters import pxla
-
-    spec = pxla.ShardingSpec(
-        sharding=(pxla.Unstacked(8), pxla.NoSharding()), mesh_mapping=(pxla.ShardedAxis(0),)
-    )
-    sharding = jax.sharding.PmapSharding(np.array(DEVICES), spec)
-    x = jax.device_put(np.arange(16.0, dtype="f4").reshape(8, 2), sharding)
-    assert jax.pmap(lambda a: a)(x).sharding.is_equivalent_to(sharding, 2)
-
-
-def test_the_spec_of_an_output():
-    from jax.interpreters import pxla
-
-    sharding = jax.pmap(lambda x: x)(jnp.ones((8, 3))).sharding
-    spec = sharding.sharding_spec
-    assert spec == pxla.ShardingSpec([pxla.Chunked(8)], [pxla.ShardedAxis(0)])
-    assert spec.sharding[0] == pxla.Chunked([8])
-    copies = pxla.ShardingSpec((pxla.Chunked([2]),), (pxla.ShardedAxis(0), pxla.Replicated(4)))
-    assert jax.sharding.PmapSharding(DEVICES, copies).sharding_spec == copies
-
-
 def test_the_type_of_an_output():
     from jax.interpreters import pxla
 

@@ -8,7 +8,7 @@ underscore because the public function `shardlift.legacy` has its plain name.
 `modules`          looks them up when a program asks for them
 `adapters`         functions that are more than a new name for their successor
 `pmaps`            `jax.pmap` with its old arguments and its old type
-`sharding`         `PmapSharding` and its specs
+`sharding`         `PmapSharding`
 `attributes`       `.device_buffers`, `.device()`
 `options`          options of `jax.config`
 `indexing`         `x[i]` reads one device's row, as do helpers of flax

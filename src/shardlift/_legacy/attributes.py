@@ -16,7 +16,6 @@ from jax.interpreters import ad, mlir
 from jax.sharding import NamedSharding
 
 from shardlift import _compat
-from shardlift._legacy import sharding
 from shardlift._legacy.indexing import row_buffers
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.placeholders import placeholder
@@ -73,7 +72,6 @@ def restore(patches: Patches, uses: Uses) -> None:
     if hasattr(effects, "add_type"):  # a set of effects until 0.4.2, of their types since
         patches.set(effects, "add", lambda self, effect: self.add_type(type(effect)))
     patches.set(NamedSharding, "devices", property(lambda self: self.mesh.devices))
-    patches.set(NamedSharding, "sharding_spec", property(sharding.sharding_spec))
 
 
 def _of_one_number(stock: Callable[[Any], Any], name: str, uses: Uses) -> Callable[[Any], Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.sharding import AbstractMesh, AxisType, PartitionSpec
+from jax.sharding import AxisType
 
 from shardlift import _compat
 from shardlift._legacy.indexing import row_buffers, row_of_block
@@ -44,12 +44,7 @@ def restore(patches: Patches, uses: Uses, written_for: Version | None) -> None:
     if written_for < (0, 5):
         _restore_random_numbers(patches, uses)
     if written_for < (0, 9):  # the axes are Explicit by default since
-        patches.set(jax, "make_mesh", _with_auto_axes(jax.make_mesh, "jax.make_mesh", uses))
-    if written_for < (0, 10):
-        _compare_with_tuples(patches, uses)
-    if written_for < (0, 12) <= _compat.VERSION:  # since then the axes of abstract meshes are, too
-        make = _with_auto_axes(AbstractMesh.__new__, "jax.sharding.AbstractMesh", uses, first=1)
-        patches.set(AbstractMesh, "__new__", staticmethod(make))
+        _restore_auto_axes(patches, uses)
 
 
 def _fill_with_zeros(patches: Patches, uses: Uses) -> None:
@@ -149,36 +144,20 @@ def _restore_random_numbers(patches: Patches, uses: Uses) -> None:
         patches.set(jax.random, key, noting(name, getattr(jax.random, key)))
 
 
-def _with_auto_axes(
-    stock: Callable[..., Any], name: str, uses: Uses, first: int = 0
-) -> Callable[..., Any]:
-    """``stock``, whose arguments of a mesh begin with the ``first``."""
+def _restore_auto_axes(patches: Patches, uses: Uses) -> None:
+    stock = jax.make_mesh
 
     @functools.wraps(stock)
-    def make(*args: Any, **options: Any) -> Any:
-        given = args[first:]
-        has_types = len(given) > 2 or options.get("axis_types") is not None
+    def make_mesh(*args: Any, **options: Any) -> Any:
+        has_types = len(args) > 2 or options.get("axis_types") is not None
         if not has_types and _is_program():
-            uses.note(name)
-            axes = given[1] if len(given) > 1 else options["axis_names"]
+            uses.note("jax.make_mesh")
+            axes = args[1] if len(args) > 1 else options["axis_names"]
             count = 1 if isinstance(axes, str) else len(axes)
             options["axis_types"] = (AxisType.Auto,) * count
         return stock(*args, **options)
 
-    return make
-
-
-def _compare_with_tuples(patches: Patches, uses: Uses) -> None:
-    """``spec == ("i",)`` is true again for the program; JAX itself compares specs in C++."""
-    stock = PartitionSpec.__eq__
-
-    def __eq__(spec: Any, other: Any) -> Any:  # noqa: N807
-        if type(other) is tuple and _is_program():
-            uses.note("jax.sharding.PartitionSpec == tuple")
-            return tuple(spec) == other
-        return stock(spec, other)
-
-    patches.set(PartitionSpec, "__eq__", __eq__)
+    patches.set(jax, "make_mesh", make_mesh)
 
 
 def _is_program() -> bool:

@@ -1,4 +1,4 @@
-"""Removed options of ``jax.config``: they can be set, read and given as flags without an error.
+"""Removed options of ``jax.config``: they can be set and read without an error.
 
 Their values have no effect: what they switched on is either the only way now (``jax_array``), or
 restored by this package (``jax_pmap_shmap_merge``).
@@ -7,7 +7,7 @@ restored by this package (``jax_pmap_shmap_merge``).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -16,23 +16,6 @@ from shardlift import _compat
 from shardlift._legacy.names import OPTIONS
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
-
-
-class Option:
-    """A removed option, as ``jax.config`` holds it."""
-
-    def __init__(self, name: str, value: Any, note: Callable[[], None]) -> None:
-        """``note`` is called when the program sets or reads the option."""
-        self.name, self.value, self.note = name, value, note
-
-    def read(self) -> Any:
-        """The value, for a program."""
-        self.note()
-        return self.value
-
-    def _set(self, value: Any) -> None:
-        self.note()
-        self.value = value
 
 
 def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.environ) -> None:
@@ -48,13 +31,29 @@ def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.enviro
     patches.set(config, "x64_enabled", property(lambda self: self.jax_enable_x64))
     for name in ("config", "FLAGS"):  # both read options as attributes
         patches.set(config, name, property(lambda self: self))
-    for name, value in OPTIONS.items():
-        note = uses.counter(f"jax.config.{name}")
+    values = {name: value for name, value in OPTIONS.items() if not hasattr(jax.config, name)}
+    for name, value in values.items():
         variable = environ.get(name.upper())
         if variable is not None:
             uses.note(f"{name.upper()} (environment)")
             yes = variable.lower() in ("y", "yes", "t", "true", "on", "1")
-            value = variable if isinstance(value, str) else yes
-        if hasattr(jax.config, name):  # this JAX has it still
-            continue
-        _compat.add_option(patches.set, patches.item, Option(name, value, note))
+            values[name] = variable if isinstance(value, str) else yes
+        patches.set(config, name, _option(name, values, uses))
+    stock: Any = config.update
+
+    def update(self: Any, name: str, value: Any) -> None:
+        if name in values:
+            uses.note(f"jax.config.{name}")
+            values[name] = value
+        else:
+            stock(self, name, value)
+
+    patches.set(config, "update", update)
+
+
+def _option(name: str, values: Mapping[str, Any], uses: Uses) -> property:
+    def read(_: Any) -> Any:
+        uses.note(f"jax.config.{name}")
+        return values[name]
+
+    return property(read)

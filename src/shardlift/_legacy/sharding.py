@@ -1,14 +1,13 @@
-"""``PmapSharding``, its specs, and the arrays that had it.
+"""``PmapSharding``, and the arrays that had it.
 
 A pmap's outputs have a ``NamedSharding`` now: one row per device, along the one axis of a mesh.
-``isinstance(x.sharding, PmapSharding)`` recognises it, and constructing a ``PmapSharding`` returns
-one, so that ``jax.device_put`` and ``jax.jit`` accept it.
+``isinstance(x.sharding, PmapSharding)`` recognises it, and ``PmapSharding.default`` returns one, so
+that ``jax.device_put`` and ``jax.jit`` accept it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -16,82 +15,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift.arrays.reads import is_concrete
-
-# ---- the spec of each axis of an array, and of the devices
-
-
-@dataclass(frozen=True)
-class NoSharding:
-    """The axis is whole on every device."""
-
-
-@dataclass(frozen=True)
-class Chunked:
-    """The axis is cut into chunks: into so many, or by several axes of the devices."""
-
-    chunks: Any
-
-    def __post_init__(self) -> None:
-        counts = (self.chunks,) if isinstance(self.chunks, int) else tuple(self.chunks)
-        object.__setattr__(self, "chunks", counts)
-
-
-@dataclass(frozen=True)
-class Unstacked:
-    """The axis is cut into rows, one per device."""
-
-    size: int
-
-
-@dataclass(frozen=True)
-class ShardedAxis:
-    """An axis of the devices, along the n-th cut."""
-
-    axis: int
-
-
-@dataclass(frozen=True)
-class Replicated:
-    """An axis of the devices along which the data is the same."""
-
-    replicas: int
-
-
-@dataclass(frozen=True)
-class ShardingSpec:
-    """How an array is cut, and the axis of the devices for each cut."""
-
-    sharding: Sequence[Any]
-    mesh_mapping: Sequence[Any]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sharding", tuple(self.sharding))
-        object.__setattr__(self, "mesh_mapping", tuple(self.mesh_mapping))
-
-
-def _parts(entry: Any) -> tuple[int, ...]:
-    """The number of parts of each cut of an axis."""
-    return (entry.size,) if isinstance(entry, Unstacked) else getattr(entry, "chunks", ())
-
-
-def _named_sharding(devices: np.ndarray[Any, Any], spec: ShardingSpec) -> NamedSharding:
-    """The ``NamedSharding`` with the same layout as ``spec``."""
-    cuts = [count for entry in spec.sharding for count in _parts(entry)]
-    sizes = [a.replicas if isinstance(a, Replicated) else cuts[a.axis] for a in spec.mesh_mapping]
-    axes = [f"devices{k}" if len(sizes) > 1 else "devices" for k in range(len(sizes))]
-    pairs = zip(spec.mesh_mapping, axes, strict=True)
-    of_cut = {entry.axis: name for entry, name in pairs if isinstance(entry, ShardedAxis)}
-    entries: list[Any] = []
-    done = 0
-    for entry in spec.sharding:
-        names = tuple(of_cut[done + k] for k in range(len(_parts(entry))))
-        entries.append(names if len(names) > 1 else names[0] if names else None)
-        done += len(names)
-    mesh = Mesh(np.asarray(devices).reshape(sizes), axes)
-    return NamedSharding(mesh, PartitionSpec(*entries))
-
-
-# ---- the sharding
 
 
 class _LooksLikePmap(type):
@@ -104,9 +27,6 @@ class _LooksLikePmap(type):
         axes = instance.mesh.axis_names
         # All axes of the mesh, each once: one for a pmap, several for nested ones.
         return bool(cut) and [n for e in cut for n in _names(e)] == list(axes[: len(cut)])
-
-    def __call__(cls, devices: Any, sharding_spec: ShardingSpec) -> NamedSharding:
-        return _named_sharding(np.asarray(devices), sharding_spec)
 
 
 def _names(entry: Any) -> tuple[Any, ...]:
@@ -138,25 +58,6 @@ class PmapSharding(metaclass=_LooksLikePmap):
             raise ValueError(f"{rows} rows need {rows} devices, but there are {len(given)}")
         cut = () if sharded_dim is None else (*[None] * sharded_dim, "devices")
         return NamedSharding(Mesh(np.asarray(given[:rows]), ("devices",)), PartitionSpec(*cut))
-
-
-def sharding_spec(sharding: NamedSharding) -> ShardingSpec:
-    """``PmapSharding.sharding_spec``; axes after the last cut are unknown, and left out."""
-    sizes = sharding.mesh.shape
-    entries: list[Any] = []
-    at: dict[Any, int] = {}
-    for entry in sharding.spec:
-        names = () if entry is None else _names(entry)
-        at.update({name: len(at) + k for k, name in enumerate(names)})
-        entries.append(Chunked([sizes[n] for n in names]) if names else NoSharding())
-    mapping = [
-        ShardedAxis(at[name]) if name in at else Replicated(sizes[name])
-        for name in sharding.mesh.axis_names
-    ]
-    return ShardingSpec(entries, mapping)
-
-
-# ---- the arrays
 
 
 class _IsSharded(type):

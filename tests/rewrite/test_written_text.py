@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from shardlift.cli.formats.migration import by_reason
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.helper_modules import formatter_width
 from tests.rewrite.test_programs import migrated
@@ -78,14 +77,6 @@ def test_no_module_is_imported_that_nothing_uses_any_more() -> None:
     before = "import jax\nimport jax.core\n\nx = jax.core.Jaxpr\ny = jax.jit\n"
     after = "import jax\nimport jax.extend.core\n\nx = jax.extend.core.Jaxpr\ny = jax.jit\n"
     assert migrated({"main.py": before})[0]["main.py"] == after
-
-
-def test_places_of_one_reason_are_one_line() -> None:
-    text = "import jax\njax.distributed.initialize()\n" + "jax.pmap(f)(x)\n" * 12
-    file = migrated({"main.py": text})[1].files[0]
-    (line,) = by_reason("main.py", file.refused, "left as it is: ")
-    assert line.startswith("main.py:3:1: left as it is: it keeps jax.pmap")
-    assert line.endswith("(and 11 other places: line 4, 5, 6, 7, 8, 9, 10, 11, ...)")
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ def read_config(path: Path) -> Config:
         root=path.parent,
         exclude=_strings(path, "exclude", table.get("exclude", [])),
     )
-    return _with_pins(config, [*_requirements(path, document), *_requirement_files(path.parent)])
+    declared = [Pin(str(path), text) for text in _requirements(document)]
+    return _with_pins(config, declared + _requirement_files(path.parent))
 
 
 def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
@@ -125,53 +126,20 @@ def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _requirements(path: Path, document: dict[str, Any]) -> Iterator[Pin]:
+def _requirements(document: dict[str, Any]) -> Iterator[str]:
     """The dependencies that a pyproject.toml declares; malformed ones are left to other tools."""
-    texts = _text(path).splitlines()
-    for header, requirement, extra in (*_of_project(document), *_of_poetry(document)):
-        start = texts.index(header) if header in texts else 0
-        number = start + _line_of(texts[start:], requirement)
-        yield Pin(str(path), number, requirement, extra)
-
-
-def _of_project(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The header of a table, a requirement in it, and the extra that pins what belongs together."""
     project = _table(document, "project")
-    groups = {"": project.get("dependencies"), **_table(project, "optional-dependencies")}
-    for extra, group in groups.items():
-        texts = [str(line) for line in group] if isinstance(group, list) else []
-        pinned = [text for text in texts if "==" in text]
-        named = f"the extra '{extra}'" if extra else ""
-        yield from (("", t, named if t in pinned or len(pinned) > 1 else "") for t in texts)
-
-
-def _of_poetry(document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The same of poetry's tables, with standard version constraints."""
+    lists = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
+    yield from (str(line) for lines in lists if isinstance(lines, list) for line in lines)
     poetry = _table(_table(document, "tool"), "poetry")
     groups = _table(poetry, "group")
-    tables = [("", "", poetry), ("dev-", "dev", {"dependencies": poetry.get("dev-dependencies")})]
-    tables += [(f"group.{name}.", name, _table(groups, name)) for name in groups]
-    for before, group, table in tables:
+    holders = [(poetry, "dependencies"), (poetry, "dev-dependencies")]
+    for holder, key in [*holders, *((_table(groups, name), "dependencies") for name in groups)]:
         for name in ("jax", "jaxlib", "flax"):
-            entry = _table(table, "dependencies").get(name)
+            entry = _table(holder, key).get(name)
             wanted = entry.get("version") if isinstance(entry, dict) else entry
             if isinstance(wanted, str):
-                header = f"[tool.poetry.{before}dependencies]"
-                yield (
-                    header,
-                    f"{name}{_from_poetry(wanted)}",
-                    f"the group '{group}'" if group else "",
-                )
-
-
-def _line_of(texts: list[str], requirement: str) -> int:
-    """The first line of a file that has a requirement, or its name, in quotes or as a key."""
-    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-    for wanted in (f'"{requirement}"', f"'{requirement}'", f"{name} ="):
-        for number, text in enumerate(texts, start=1):
-            if wanted in text:
-                return number
-    return 1
+                yield f"{name}{_from_poetry(wanted)}"
 
 
 def _from_poetry(constraint: str) -> str:
@@ -193,16 +161,14 @@ def _requirement_files(folder: Path) -> list[Pin]:
         *sorted(folder.glob("requirements/*.txt")),
     ]
     pins = [
-        Pin(str(path), number, line.strip())
+        Pin(str(path), line.strip())
         for path in (*listed, folder / "setup.cfg")
-        for number, line in enumerate(_text(path).splitlines(), start=1)
+        for line in _text(path).splitlines()
         if line.strip().lower().startswith(("jax", "flax"))
     ]
     setup = folder / "setup.py"
-    text = _DESCRIPTION.sub(lambda match: "\n" * match[0].count("\n"), _text(setup))
-    for number, line in enumerate(text.splitlines(), start=1):
-        pins += [Pin(str(setup), number, wanted) for wanted in _QUOTED.findall(line)]
-    return [*pins, *_of_conda(folder)]
+    texts = _QUOTED.findall(_DESCRIPTION.sub("", _text(setup)))
+    return [*pins, *(Pin(str(setup), text) for text in texts), *_of_conda(folder)]
 
 
 def _of_conda(folder: Path) -> Iterator[Pin]:
@@ -210,12 +176,10 @@ def _of_conda(folder: Path) -> Iterator[Pin]:
     folders = [folder / name for name in _CONDA_FOLDERS]
     for path in (p for inner in folders for p in sorted(inner.glob("*.y*ml")) if p.is_file()):
         text = _text(path)
-        if not re.search(r"^dependencies:", text, re.MULTILINE):
-            continue
-        for number, line in enumerate(text.splitlines(), start=1):
-            if match := _OF_CONDA.match(line):
+        if re.search(r"^dependencies:", text, re.MULTILINE):
+            for match in filter(None, map(_OF_CONDA.match, text.splitlines())):
                 spec = match[1].strip().partition("=*")[0]
-                yield Pin(str(path), number, _ONE_EQUAL_SIGN.sub(r"\1==\2", spec))
+                yield Pin(str(path), _ONE_EQUAL_SIGN.sub(r"\1==\2", spec))
 
 
 def _text(path: Path) -> str:

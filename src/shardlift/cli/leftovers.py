@@ -1,4 +1,4 @@
-"""Lines of changed files that still speak of pmap or of a device axis, for a person to read."""
+"""Lines of changed files whose comments and strings still speak of pmap, for a person to read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from shardlift.source.edits import split_lines
 from shardlift.source.model import Kind
 
 _PMAP = re.compile(r"\bpmap(?:ped|ping|s)?\b")
-# A shape in a comment whose first axis is the devices: `(n_devices, batch, ...)`.
-_DEVICE_AXIS = re.compile(r"#.*[(\[]\s*(?:n|num|number_of|local)\w*devices?\w*\s*,", re.I)
 _LONGEST = 200  # characters of a line
 
 
@@ -26,7 +24,7 @@ class Leftover(NamedTuple):
 
 
 def find_leftovers(migration: Migration) -> list[Leftover]:
-    """What comments and strings still say of pmap, or of an axis that was removed."""
+    """What comments and strings still say of pmap where it is gone."""
     return [leftover for file in migration.files for leftover in _leftovers_in(file)]
 
 
@@ -37,8 +35,7 @@ def _leftovers_in(file: FileResult) -> Iterator[Leftover]:
     named = set(_lines_with_names(ast.parse(file.after)))
     old = set(split_lines(file.before))  # not the lines of a helper that is new
     for number, line in enumerate(split_lines(file.after), start=1):
-        is_stale = _PMAP.search(line) and number not in named
-        if line in old and (is_stale or (Kind.DEVICE_AXIS in kinds and _DEVICE_AXIS.search(line))):
+        if line in old and _PMAP.search(line) and number not in named:
             yield Leftover(file.path, number, line.strip()[:_LONGEST])
 
 

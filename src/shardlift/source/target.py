@@ -27,30 +27,17 @@ _OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
     ((0, 11), (0, 12, 7)),  # it asked for names of jax.core that JAX 0.11 removed
     ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
 )
-_UPPER = ("<", "<=", "!=")
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
-_CUDA = ("cuda", "cuda12", "cuda13", "cuda12-local", "cuda13-local")
-_EXTRAS = re.compile(r"^(\s*jax)\s*\[([^]]*)\]")
-_SPECIFIER = re.compile(r"^(\s*\w+(?:\[[^]]*\])?)\s*(?:@\s*\S+|[<>=!~][^;#]*?)?(?=\s*(?:;|#|\\|$))")
 _RELEASE_OF_URL = re.compile(r"\bjax(?:lib)?-v?(\d+(?:\.\d+)+)")  # of a wheel, or a tag of git
 
 
 @dataclass(frozen=True)
 class Pin:
-    """A requirement of JAX, jaxlib or flax, and where it is written."""
+    """A requirement of JAX, jaxlib or flax, and the file that has it."""
 
     path: str
-    line: int
     text: str
-    extra: str = ""  # the extra or group, in words, that pins it, or several packages with it
-
-    def caps_below(self, needed: Version) -> bool:
-        """Whether an upper bound keeps a release of JAX or jaxlib away."""
-        requirement = _requirement(self.text)
-        number = ".".join(map(str, needed))
-        bounds = requirement.specifier if requirement is not None else ()
-        return any(b.operator in ("<", "<=") and not b.contains(number) for b in bounds)
 
     def is_below(self, needed: Version) -> bool:
         """Whether it is one of JAX or jaxlib that lets older releases in."""
@@ -67,49 +54,10 @@ class Pin:
         )
 
     @property
-    def is_url(self) -> bool:
-        """Whether it names one file or commit, which has to go for any other release."""
-        requirement = _requirement(self.text)
-        return requirement is not None and requirement.url is not None
-
-    @property
     def is_bounded(self) -> bool:
         """Whether it says which releases it lets in."""
         requirement = _requirement(self.text)
         return requirement is not None and bool(requirement.specifier)
-
-    def with_lower_bound(self, needed: Version, below: Version | None = None) -> str:
-        """The requirement with a newer lower bound, and with its upper bound if that fits.
-
-        ``below``: an upper bound for one that has none that fits.
-        """
-        number = ".".join(map(str, needed))
-        requirement = _requirement(self.text)
-        bounds = requirement.specifier if requirement is not None else ()
-        kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
-        if below is not None and not kept:
-            kept = [f"<{'.'.join(map(str, below))}"]
-        new = ",".join([f">={number}", *kept])
-        text = _SPECIFIER.sub(rf"\g<1>{new}", self.text, count=1).strip()
-        return _EXTRAS.sub(_with_today_extras, text, count=1)
-
-    @property
-    def with_extras(self) -> str:
-        """The requirement with extras that today's JAX has: pip ignores others with a warning."""
-        return _EXTRAS.sub(_with_today_extras, self.text, count=1)
-
-
-def _with_today_extras(match: re.Match[str]) -> str:
-    extras = [_today_extra(extra.strip()) for extra in match[2].split(",")]
-    return f"{match[1]}[{','.join(dict.fromkeys(extras))}]"
-
-
-def _today_extra(extra: str) -> str:
-    """`cuda12_pip` is `cuda12`, the only one since JAX 0.6; CUDA 11 is not supported any more."""
-    plain = extra.lower().replace("_", "-")
-    if not plain.startswith("cuda") or plain in _CUDA:
-        return extra
-    return "cuda13" if plain.startswith("cuda13") else "cuda12"
 
 
 def oldest_flax(jax: Version) -> Version:

@@ -10,6 +10,7 @@ from shardlift.capture.schema import ArrayForm, Capture, Sample, SiteFacts, Site
 from shardlift.capture.site_pairs import best_match
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.pairs import pair
+from tests.verify.recording import compared, program
 
 
 def _called(
@@ -69,14 +70,6 @@ def test_names_come_before_the_order() -> None:
     assert pair([f, g], [_called("h"), g, _called("k", STACKED)]) == [(0, 2), (1, 1)]
 
 
-def test_one_of_several_sites_of_a_name_is_paired_and_no_lambda() -> None:
-    """The outputs of these fit nowhere."""
-    for name, pairs in (("f", [(0, 0)]), ("<lambda>", [])):
-        before = [replace(_called(name, STACKED), line=line) for line in (1, 2)]
-        after = replace(_called(name, STACKED, STACKED), line=9)
-        assert pair(before, [after]) == pairs
-
-
 def _sites(keys: str, error: str) -> list[SiteFacts]:
     """``a.py:3:step b.py:9:step``, all of whose calls fail: no outputs tell which is which."""
     parts = [key.split(":") for key in keys.split()]
@@ -88,11 +81,11 @@ def _sites(keys: str, error: str) -> list[SiteFacts]:
     [
         ("a.py:1:f", "b.py:9:f", [(0, 0)]),
         ("a.py:1:f a.py:2:f", "a.py:2:f a.py:3:f", [(0, 0), (1, 1)]),  # a line was added above
-        ("a.py:1:f a.py:2:f", "a.py:2:f", [(1, 0)]),
+        ("a.py:1:f a.py:2:f", "a.py:2:f", [(0, 0)]),
         ("a.py:1:f b.py:1:f", "b.py:5:f a.py:5:f", [(0, 1), (1, 0)]),
         ("a.py:1:f a.py:1:f a.py:2:f", "a.py:1:f a.py:1:f", [(0, 0), (1, 1)]),  # of one line
         ("a.py:1:<lambda>", "a.py:5:<lambda>", [(0, 0)]),
-        ("a.py:1:<lambda> a.py:2:<lambda>", "a.py:2:<lambda> a.py:3:<lambda>", [(1, 0)]),
+        ("a.py:1:<lambda>", "b.py:1:<lambda>", []),
     ],
 )
 def test_sites_of_one_name(before: str, after: str, pairs: list[tuple[int, int]]) -> None:
@@ -113,3 +106,33 @@ def test_jits_of_one_program_are_named() -> None:
     assert note.startswith("jit functions only after, not compared: f0 (a.py:1), ")
     assert note.endswith(" and 2 more")
     assert notes_on_jits(Capture(), Capture()) == []
+
+
+# Two functions of one name, mapped at other places or in another order.
+START = """
+X = np.arange(16, dtype="f4").reshape(8, 2)
+class A:
+    def step(self, x): return x * 2
+class B:
+    def step(self, x): return x + SHIFT
+a, b = A(), B()
+def mapped(f): return jax.pmap(f)
+"""
+# Each calls the step of A, and then the step of B.
+PROGRAMS = {
+    "lines": "f = jax.pmap(a.step)\ng = jax.pmap(b.step)\nf(X); g(X)",
+    "other order": "g = jax.pmap(b.step)\nf = jax.pmap(a.step)\nf(X); g(X)",
+    "one line": "f, g = jax.pmap(a.step), jax.pmap(b.step)\nf(X); g(X)",
+    "helper, other order": "g, f = mapped(b.step), mapped(a.step)\nf(X); g(X)",
+}
+
+
+@pytest.mark.usefixtures("ranks_are_promoted")
+@pytest.mark.parametrize("new", PROGRAMS)
+@pytest.mark.parametrize("shift", [1, 2])
+def test_namesakes(new: str, shift: int) -> None:
+    old = (START + PROGRAMS["lines"]).replace("SHIFT", "1")
+    text = (START + PROGRAMS[new]).replace("SHIFT", str(shift))
+    verdicts = {site.verdict for site in compared(program(old), program(text))}
+    assert ("different" in verdicts) == (shift == 2)
+    assert verdicts <= {"identical", "different"}

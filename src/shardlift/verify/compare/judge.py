@@ -11,7 +11,6 @@ from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun, same_values
 from shardlift.verify.compare.pairs import pair
-from shardlift.verify.compare.same_name_sites import merge_same_names
 from shardlift.verify.compare.site_comparison import CallKey, SiteComparison
 from shardlift.verify.compare.site_pair import SitePair
 from shardlift.verify.compare.verdicts import (
@@ -36,7 +35,6 @@ def judge(
     ``elsewhere``: calls whose inputs differ in another process of the job.
     """
     tolerance = tolerance or Tolerance()
-    before, after = merge_same_names(before, after)
     left, right = before.capture.sites, after.capture.sites
     pairs = pair(left, right)
     verdicts = [
@@ -98,7 +96,6 @@ def _order(sites: Sequence[tuple[SiteFacts, int]]) -> list[int]:
 
 def differing_inputs(before: CapturedRun, after: CapturedRun) -> Iterator[CallKey]:
     """The calls whose inputs differ."""
-    before, after = merge_same_names(before, after)
     left, right = before.capture.sites, after.capture.sites
     for i, j in pair(left, right):
         for old, new in zip(left[i].samples, right[j].samples, strict=False):

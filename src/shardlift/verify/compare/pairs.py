@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,45 +27,14 @@ def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
                 left.remove(i)
                 right.remove(partner)
 
-    several = _several(before, left) & _several(after, right)  # there the order may be another one
-    take(lambda a, b: a.function in several and a.file == b.file and _share_variable(a, b))
-    take(lambda a, b: a.function in several and _share_variable(a, b))
-    take(lambda a, b: a.function in several and a.function == b.function and _same_calls(a, b))
-    take(
-        lambda a, b: (
-            a.function in several
-            and a.function == b.function
-            and same_values(a.samples[0].outputs, b.samples[0].outputs)
-        )
-    )
-    as_many = _as_many([before[k] for k in left], [after[k] for k in right])
-    take(lambda a, b: _of_file(a) == _of_file(b) and _of_file(a) in as_many)
-    take(lambda a, b: a.key == b.key)
-    take(lambda a, b: a.function == b.function and a.function != LAMBDA)
-    take(lambda a, b: a.function in names_of(b) or b.function in names_of(a))
+    take(lambda a, b: _share_variable(a, b))
+    take(lambda a, b: a.function == b.function and _same_calls(a, b))
+    take(lambda a, b: a.function == b.function != LAMBDA and a.file == b.file)
+    take(lambda a, b: a.function == b.function != LAMBDA)
     take(lambda a, b: bool(names_of(a) & names_of(b)))
     take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _alike(a, b))
+    take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _are_lambdas_of_one_file(a, b))
     return sorted(pairs)
-
-
-def _several(sites: Sequence[SiteFacts], numbers: Sequence[int]) -> set[str]:
-    """The functions that have several sites."""
-    counts = Counter(sites[k].function for k in numbers)
-    return {name for name, count in counts.items() if count > 1}
-
-
-def _of_file(site: SiteFacts) -> tuple[str, str]:
-    return site.file, site.function
-
-
-def _as_many(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> set[tuple[str, str]]:
-    """The functions of a file that have as many sites on both sides; several lambdas have no name.
-
-    A line may have been added above them: their order counts.
-    """
-    counts = Counter(map(_of_file, before)), Counter(map(_of_file, after))
-    same = {key: count for key, count in counts[0].items() if count == counts[1][key]}
-    return {key for key, count in same.items() if count == 1 or key[1] != LAMBDA}
 
 
 def _share_variable(before: SiteFacts, after: SiteFacts) -> bool:
@@ -81,6 +49,10 @@ def _same_calls(before: SiteFacts, after: SiteFacts) -> bool:
     return len(before.samples) == len(after.samples) and all(
         same_values(old.outputs, new.outputs) for old, new in pairs
     )
+
+
+def _are_lambdas_of_one_file(before: SiteFacts, after: SiteFacts) -> bool:
+    return before.function == after.function == LAMBDA and before.file == after.file
 
 
 def _alike(before: SiteFacts, after: SiteFacts) -> bool:

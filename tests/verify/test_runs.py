@@ -35,15 +35,13 @@ from tests.verify.recording import by_hand
 def test_what_is_what(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
-    (tmp_path / "pkg").mkdir()
     write(Capture(), tmp_path / "run.json")
     assert parse_target("train.py", ["-x"]).program == Program("train.py", ("-x",))
     assert parse_target("python train.py -a", ["-x"]).program == Program("train.py", ("-a", "-x"))
     assert parse_target("-m pkg.go").program == Program("pkg.go", (), module=True)
-    assert parse_target("pkg.go --fast").program == Program("pkg.go", ("--fast",), module=True)
     assert parse_target("pytest -k x").program == Program("pytest", ("-k", "x"), module=True)
     assert parse_target("run.json").capture
-    for bad in ("no.such.thing", "  ", "./x y"):
+    for bad in ("no.such.thing", "  ", "./x y", "python", "-m"):
         with pytest.raises(CannotRunError, match="is neither"):
             parse_target(bad)
     with pytest.raises(CannotRunError, match=r"no such file: nowhere\.py"):
@@ -108,7 +106,7 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
     settings = ComparisonOptions(
         Tolerance(), devices=2, processes=processes, environ={"ONLY_AFTER": "1"}
     )
-    source = RunSource("train.py", Program("train.py"), environ=(("SEED", "7"),))
+    source = RunSource("train.py", Program("train.py"))
     told = []
     first = record(source, settings, out, told.append)
     second = record(source, settings, out, told.append, before=first)
@@ -118,7 +116,6 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
     (before, before_env), (after, after_env) = started
     assert (before.patch, before.reference) == (True, None)
     assert (after.patch, after.reference) == (False, first.path)
-    assert (before_env["SEED"], after_env["SEED"]) == ("7", "7")
     assert ("ONLY_AFTER" in before_env, "ONLY_AFTER" in after_env) == (False, True)
 
 
@@ -200,14 +197,8 @@ def test_operations_of_a_gpu_are_deterministic(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("a\0b", "is not a path"), ("'open", "is not a command")]
+    ("text", "message"), [("a\0b", "is neither"), ("'open", "is not a command")]
 )
 def test_targets_that_cannot_be_parsed(text, message):
     with pytest.raises(CannotRunError, match=message):
         parse_target(text)
-
-
-def test_flags_of_python():
-    source = parse_target("A=1 python3 -X dev -u -m pytest -q")
-    assert source.environ == (("A", "1"),)
-    assert source.flags == ("-X", "dev", "-u")

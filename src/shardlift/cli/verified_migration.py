@@ -25,7 +25,7 @@ from shardlift.verify.bisect import (
     Search,
     SiteId,
     Trial,
-    identify,
+    identity,
     reached,
     runs_needed,
     search,
@@ -324,8 +324,6 @@ class _Verifier:
         outcome: ProgramVerdict | None,
     ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
-        named = identify(outcome.sites if outcome else ())
-        unstable = [site for name, site in named if name in self.unstable_sites]
         values = sum(place.by_value for place in (*places, *self.refused))
         for place in sorted(places):
             site = there.get(place)
@@ -339,7 +337,7 @@ class _Verifier:
                 yield PlaceResult(place.id, "not compared", f"{ONE_OF} {values} places")
             elif site is None:
                 yield PlaceResult(place.id, "verified", "as a part of what was compared")
-            elif site in unstable:
+            elif identity(site) in self.unstable_sites:
                 yield PlaceResult(place.id, "not compared", SAME_AS_ITSELF)
             else:
                 word = site.verdict.value if site.verdict in WANTING else "verified"

@@ -254,11 +254,12 @@ def main() -> None:
 
 def run(command: list[str]) -> None:
     """Run it as ``__main__``."""
-    is_module = command[0] == "-m"
-    sys.argv = command[1:] if is_module else command
-    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(command[0]))
-    start = runpy.run_module if is_module else runpy.run_path
-    start(sys.argv[0], run_name="__main__", **({"alter_sys": True} if is_module else {}))
+    if command[0] == "-m":
+        sys.argv, sys.path[0] = command[1:], os.getcwd()
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv, sys.path[0] = command, os.path.dirname(os.path.abspath(command[0]))
+        runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":

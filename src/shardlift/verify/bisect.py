@@ -8,10 +8,9 @@ the mapped functions differs, the changes are halved until one is found. No I/O 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.report.numbers import count
@@ -51,34 +50,22 @@ class Candidate(Protocol):
 
 
 C = TypeVar("C", bound=Candidate)
+SiteId = tuple[str, int, str, SiteKind]
 
 
-class SiteId(NamedTuple):
-    """Identifies a site in several comparisons with one program before: by place, not by name."""
+def identity(site: SiteVerdict) -> SiteId:
+    """Identifies a site in several comparisons with one program before: by place, not by name.
 
-    file: str
-    line: int
-    function: str
-    kind: SiteKind
-    number: int  # among those with all of these in common
-
-
-def identify(sites: Sequence[SiteVerdict]) -> list[tuple[SiteId, SiteVerdict]]:
-    """The sites of a comparison, each with what identifies it."""
-    seen: Counter[tuple[str, int, str, SiteKind]] = Counter()
-    identified = []
-    for site in sites:
-        place = site.before or site.after
-        assert place is not None, "a site is in one of the programs"
-        key = (place.file, place.line, place.function, place.kind)
-        identified.append((SiteId(*key, seen[key]), site))
-        seen[key] += 1
-    return identified
+    Functions of one name in one line share it.
+    """
+    place = site.before or site.after
+    assert place is not None, "a site is in one of the programs"
+    return place.file, place.line, place.function, place.kind
 
 
 def unstable_sites(again: ProgramVerdict) -> set[SiteId]:
     """The sites that differ between two runs of one program."""
-    return {identity for identity, site in identify(again.sites) if _differs(site)}
+    return {identity(site) for site in again.sites if _differs(site)}
 
 
 @dataclass(frozen=True)
@@ -188,8 +175,12 @@ def trial_of(
     failed = outcome.after.status != outcome.before.status
     bad = [
         site
-        for identity, site in identify(outcome.sites)
-        if (only_verified if identity in unstable or site.verdict in WANTING else _differs(site))
+        for site in outcome.sites
+        if (
+            only_verified
+            if identity(site) in unstable or site.verdict in WANTING
+            else _differs(site)
+        )
     ]
     if not bad and not failed:
         return Trial(True)

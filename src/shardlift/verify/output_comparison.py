@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -99,16 +98,10 @@ def _compare_texts(
     # Everything after the first line that one side has more is out of step.
     pairs = zip_longest(left, right)
     first = next(p for p in pairs if None in p or not _same(p[0], p[1], tolerance))
-    masks = [mask(line) for line in left], [mask(line) for line in right]
-    steps = SequenceMatcher(None, masks[0], masks[1], autojunk=False).get_opcodes()
-    other_numbers = any(
-        _same_words(old, new) and not _same(old, new, tolerance)
-        for step, i, j, k, n in steps
-        if step == "replace"
-        for old in left[i:j]
-        for new in right[k:n]
-    )
-    yield Difference(where, None, *first, other_numbers)
+    lines = {*map(mask, left)}, {*map(mask, right)}
+    only = lines[0] - lines[1], lines[1] - lines[0]
+    words = [{_VALUE.sub("#", line) for line in side} for side in only]
+    yield Difference(where, None, *first, of_numbers=not words[0].isdisjoint(words[1]))
 
 
 def _same(before: str, after: str, tolerance: Tolerance) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -37,32 +35,21 @@ class ProgramOutput:
 def run_and_read(
     command: Sequence[str], env: Mapping[str, str], echo: bool
 ) -> tuple[int, ProgramOutput]:
-    """Run a command; ``echo`` copies what it prints to standard error while it runs.
+    """Run a command; ``echo`` shows what it has printed on standard error when it has ended.
 
     It has no standard input: nobody would see what it asks for. Returns when the command ends,
     even if a process that it started lives on.
     """
-    with ExitStack() as stack:
-        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
-        out, err = files
-        process = stack.enter_context(
-            subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        done = subprocess.run(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False
         )
-        stack.callback(process.kill)
-        shown = [0, 0]
-        ended = False
-        while not ended:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.1)
-            ended = process.poll() is not None
-            for k, file in enumerate(files if echo else ()):
-                new = _read(file, shown[k])
-                shown[k] += len(new)
-                print(new.decode(errors="replace"), end="", file=sys.stderr, flush=True)
-        texts = [_read(file, 0).decode(errors="replace") for file in files]
-    return process.returncode, ProgramOutput({"stdout": texts[0], "stderr": texts[1]})
+        texts = [_read(file) for file in (out, err)]
+    if echo:
+        print(*texts, sep="", end="", file=sys.stderr, flush=True)
+    return done.returncode, ProgramOutput({"stdout": texts[0], "stderr": texts[1]})
 
 
-def _read(file: IO[bytes], start: int) -> bytes:
-    """The content from ``start``; the program's own position in the file stays."""
-    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size - start, start)
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")

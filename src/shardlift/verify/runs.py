@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
 from shardlift._legacy.names import RANDOM_KEYS
 from shardlift.capture import array_archive
 from shardlift.capture.parts import find_parts, part_path, read_processes
-from shardlift.capture.schema import SCHEMA, Capture
+from shardlift.capture.schema import Capture
 from shardlift.launch.job import Job
 from shardlift.launch.program import Program
 from shardlift.launch.session import RunOptions
 from shardlift.launch.stuck import StuckJob, WhenStuck
 from shardlift.recording.tape.options import KEEP, KEPT_CALLS, TAPPED, TapeOptions
-from shardlift.verify.bisect import identify, unstable_sites
+from shardlift.verify.bisect import identity, unstable_sites
 from shardlift.verify.child import to_json
 from shardlift.verify.child_environment import environment, is_made_deterministic
 from shardlift.verify.compare.array_distance import Tolerance
@@ -35,7 +32,6 @@ from shardlift.verify.program_output import ProgramOutput, run_and_read
 
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
 SEED = 0  # for random and numpy.random, unless the program sets its own
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
 DETERMINISTIC_NOTE = (
     "both programs ran with deterministic operations of the GPU (--xla_gpu_deterministic_ops), so "
@@ -73,8 +69,6 @@ class RunSource:
 
     text: str
     program: Program | None
-    flags: tuple[str, ...] = ()  # options of python itself
-    environ: tuple[tuple[str, str], ...] = ()  # variables that the command sets
 
     @property
     def capture(self) -> bool:
@@ -85,81 +79,40 @@ class RunSource:
 def parse_target(text: str, args: Sequence[str] = ()) -> RunSource:
     """The program or the capture that an argument of the command line names.
 
-    >>> parse_target("pytest -q tests").program
+    >>> parse_target("python3 -m pytest -q tests").program
     Program(target='pytest', args=('-q', 'tests'), module=True)
     >>> parse_target("-m pkg.train --lr 1", ["--steps", "3"]).program
     Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
-    >>> parse_target("SEED=1 python3 -u -m pytest -q tests").environ
-    (('SEED', '1'),)
     """
-    if "\0" in text:
-        raise CannotRunError(f"{text!r} is not a path")
-    if _is_capture(text):
+    # If a file of JSON is no capture, reading it raises an error that says so.
+    if text.endswith(".json") and (os.path.isfile(text) or find_parts(text)):
         return RunSource(text, None)
-    if os.path.isfile(text) or os.path.isdir(text):
+    if os.path.exists(text):
         return RunSource(text, Program(text, tuple(args)))
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise CannotRunError(f"{text!r} is not a command: {error}") from None
-    environ, flags = _pop_prefix(words)
-    return RunSource(text, _program(text, words, tuple(args)), flags, environ)
+    if words and _PYTHON.match(os.path.basename(words[0])):
+        del words[0]
+    return RunSource(text, _program(text, [*words, *args], len(words)))
 
 
-def _program(text: str, words: Sequence[str], args: tuple[str, ...]) -> Program:
-    if not words:
-        raise CannotRunError(f"{text!r} is neither a program nor a capture")
-    first, rest = words[0], (*words[1:], *args)
-    if first == "-m" and len(words) > 1:
-        return Program(words[1], rest[1:], module=True)
+def _program(text: str, words: Sequence[str], given: int) -> Program:
+    """The program of a command; the first ``given`` words are what the user named."""
+    first, rest = words[0] if given else "", tuple(words[1:])
+    if first == "-m" and given > 1:
+        return Program(rest[0], rest[1:], module=True)
     if os.path.basename(first) in ("pytest", "py.test"):
         return Program("pytest", rest, module=True)
     if os.path.isfile(first):
         return Program(first, rest)
-    if all(part.isidentifier() for part in first.split(".")) and _is_module(first):
-        return Program(first, rest, module=True)
     if first.endswith((".py", ".ipynb", ".json")):
         raise CannotRunError(f"no such file: {first}")
     raise CannotRunError(
         f"{text!r} is neither a file, a module, a pytest command nor a capture. Give train.py, "
         '"-m pkg.train", "pytest tests/test_train.py" or a capture.json'
     )
-
-
-def _pop_prefix(words: list[str]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Remove environment variables and options of python from the start of a command."""
-    environ: dict[str, str] = {}
-    while words and _ASSIGNED.match(words[0]):
-        name, _, value = words.pop(0).partition("=")
-        environ[name] = value
-    flags: list[str] = []
-    if words and _PYTHON.match(os.path.basename(words[0])):
-        del words[0]
-        while words and re.fullmatch(r"-[bBdEIOPqsSuvWxX].*", words[0]):
-            flags.append(words.pop(0))
-            if flags[-1] in ("-W", "-X") and words:
-                flags.append(words.pop(0))
-    return tuple(environ.items()), tuple(flags)
-
-
-def _is_module(name: str) -> bool:
-    first = name.partition(".")[0]
-    here = Path(first).is_dir() or Path(f"{first}.py").is_file()
-    with suppress(ImportError, ValueError):
-        return here or importlib.util.find_spec(first) is not None
-    return here
-
-
-def _is_capture(path: str) -> bool:
-    if not os.path.isfile(path) or path.endswith(".py"):
-        return not path.endswith(".py") and bool(find_parts(path))
-    if path.endswith(".json"):
-        return True  # if it is not a capture, reading it raises an error that says so
-    try:
-        with open(path, "rb") as file:
-            return f'"{SCHEMA}"'.encode() in file.read(200)
-    except OSError as error:
-        raise CannotRunError(f"{path} cannot be read: {error.strerror}") from None
 
 
 # ---- running
@@ -173,7 +126,7 @@ def run_program(
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
     argument = to_json(source.program, options)
-    command = [sys.executable, *source.flags, "-m", "shardlift.verify.child", argument]
+    command = [sys.executable, "-m", "shardlift.verify.child", argument]
     status, output = run_and_read(command, env, settings.verbose)
     return status, output, output.end if status and not settings.verbose else ""
 
@@ -278,22 +231,17 @@ def _compare_again(
         return judge_runs(first, second, settings.tolerance, notes)
     unstable = unstable_sites(judge_runs(first, again, Tolerance()))
     outcome = judge_runs(again, second, settings.tolerance, notes)
-    if not unstable:
-        note = "BEFORE gave the same numbers in two runs"
-        return replace(outcome, notes=(*outcome.notes, note))
-    names = [
-        f"{site.name} ({key.file}:{key.line})"
-        for key, site in identify(outcome.sites)
-        if key in unstable
-    ]
-    note = f"BEFORE gave different numbers in two runs: {', '.join(names)}"
+    differing = [site for site in outcome.sites if identity(site) in unstable]
+    names = ", ".join(f"{site.name} ({site.before.where})" for site in differing if site.before)
+    note = f"different numbers in two runs: {names}" if names else "the same numbers in two runs"
+    because = ("the program before is not deterministic: two runs of it differ",)
     sites = tuple(
-        replace(site, causes=("the program before is not deterministic: two runs of it differ",))
-        if key in unstable and site.verdict == Verdict.DIFFERENT
+        replace(site, causes=because)
+        if site in differing and site.verdict == Verdict.DIFFERENT
         else site
-        for key, site in identify(outcome.sites)
+        for site in outcome.sites
     )
-    return replace(outcome, sites=sites, notes=(*outcome.notes, note))
+    return replace(outcome, sites=sites, notes=(*outcome.notes, f"BEFORE gave {note}"))
 
 
 def judge_runs(
@@ -373,7 +321,7 @@ def record(
         reference=other and other.path,
     )
     env = environment(settings.devices, os.environ, settings.processes)
-    env |= {**(settings.environ if after else {}), **dict(source.environ)}
+    env |= settings.environ if after else {}
     status, output, error = run_program(source, options, settings, env)
     parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):

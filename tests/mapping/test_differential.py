@@ -1,14 +1,9 @@
-"""Random programs against ``jax.vmap`` on one device and against ``jax.pmap``.
-
-`HYPOTHESIS_PROFILE=thorough` runs some twenty times as many. A case is one call of the engine:
-a program with one set of values in one kind of container.
-"""
+"""Random programs and calls against ``jax.vmap``, on small integers: every bit must agree."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,166 +16,202 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardlift import pmap
 from tests.children import QUICK
-from tests.mapping import strategies as rnd
+from tests.mapping.trees import DTYPES, Opaque, Pair
 
-jax_pmap = jax.pmap  # the original, whatever a run may put in its place later
-
-_common: dict[str, Any] = {
-    "deadline": None,
-    "derandomize": True,
-    "database": None,
-    "report_multiple_bugs": False,
-    "suppress_health_check": list(HealthCheck),
-    # Shrinking compiles a failing program hundreds of times: only on demand.
-    "phases": (Phase.explicit, Phase.generate),
-}
-settings.register_profile("ci", **_common)
-settings.register_profile(
-    "thorough", **{**_common, "derandomize": False, "phases": (Phase.generate, Phase.shrink)}
-)
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
-TIMES = {"ci": 1, "thorough": 20}[PROFILE]
-
-
-def examples(count: int, exhaustive: int | None = None) -> settings:
-    """So many random examples; the larger number with `--exhaustive`."""
-    if exhaustive is not None and os.environ.get(QUICK) == "0":
-        count = exhaustive
-    return settings(settings.get_profile(PROFILE), max_examples=count * TIMES)
-
-
-pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
-
-
-# ---- comparing
-
-
-def plain(leaf: Any) -> np.ndarray:
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    array = np.asarray(leaf)
-    return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
-
-
-def kind(leaf: Any) -> tuple[Any, ...]:
-    return leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False)
-
-
-def assert_same(got: Any, want: Any, *, exact: bool | str, kinds: bool = True) -> None:
-    """Same tree, shapes, dtypes, weak types; same bits, or as near as another order of sums is.
-
-    ``exact`` says that the values are small integers, whose sums have no order; "bits" that
-    both sides sum in the same order.
-    """
-    assert jax.tree.structure(got) == jax.tree.structure(want)
-    paths = jax.tree_util.tree_leaves_with_path(got)
-    for (path, a), b in zip(paths, jax.tree.leaves(want), strict=True):
-        where = jax.tree_util.keystr(path)
-        if kinds:
-            assert kind(a) == kind(b), where
-        x, y = plain(a), plain(b)
-        half = a.dtype in (jnp.float16, jnp.bfloat16)
-        if not np.issubdtype(x.dtype, np.inexact) or exact == "bits" or (exact and not half):
-            np.testing.assert_array_equal(x, y, err_msg=where)
-        else:  # XLA sums half precision in float32 where it can
-            loose = 6e-2 if half else 2e-5
-            scale = float(np.max(np.abs(y), initial=1.0))
-            np.testing.assert_allclose(x, y, rtol=loose, atol=loose * scale, err_msg=where)
-
-
-# ---- placing inputs
-
-
-def rows_mesh(rows: int) -> Mesh:
-    return Mesh(np.array(jax.devices()[:rows]), ("elsewhere",))
-
-
-def placed(program: rnd.Program, args: tuple[Any, ...], how: str) -> tuple[Any, ...]:
-    mesh = rows_mesh(program.rows)
-
-    def place(leaf: rnd.Leaf, value: Any) -> Any:
-        if how == "numpy":
-            return value
-        if how == "device":
-            return jnp.array(value, copy=True)
-        spec = PartitionSpec()
-        if how == "rows" and leaf.axis is not None:
-            spec = PartitionSpec(*[None] * leaf.front(), "elsewhere")
-        return jax.device_put(value, NamedSharding(mesh, spec), may_alias=False)
-
-    return jax.tree.map(place, program.args, args)
-
-
-def deleted(args: Any) -> list[bool]:
-    return [isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(args)]
-
-
-def check_donation(program: rnd.Program, args: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-    """Only donated arguments may be gone, and what is left has kept its value."""
-    for k, (arg, value) in enumerate(zip(args, values, strict=True)):
-        if k not in program.donate or k >= program.positional:
-            assert not any(deleted(arg)), f"argument {k} is gone, and was not donated"
-            assert_same(arg, value, exact="bits", kinds=False)
-
-
-# ---- the tests
-
-TAGS = ("a", "bb")
-PLACES = ("numpy", "device", "rows", "everywhere")
-
-
-def check_program(program: rnd.Program, seeds: range) -> None:
-    """One program, many inputs: values exact and not, in every kind of container."""
-    fun, options = rnd.body(program), rnd.pmap_options(program)
-    ours = pmap(fun, rnd.AXIS, **options)
-    theirs = jax_pmap(fun, rnd.AXIS, **{**options, "in_axes": rnd.front_axes(program)})
-    tag = TAGS[len(program.ops) % 2]
-    alone = rnd.oracle(program, tag)
-    for seed in seeds:
-        exact = seed % 2 == 0 and not program.has_thirds()
-        values = rnd.arguments(program, seed, exact)
-        want = alone(*values)
-        given_rows = placed(program, values, "rows")
-        reference = rnd.call(program, theirs, given_rows, tag)
-        gone = deleted(given_rows)
-        for place in PLACES:
-            args = placed(program, values, place)
-            got = rnd.call(program, ours, args, tag)
-            assert_same(got, reference, exact="bits")
-            assert_same(got, want, exact=exact)
-            check_donation(program, args, values)
-            if place == "rows":
-                # jax.pmap keeps donated PRNG keys; what it frees is freed here too.
-                assert all(a or not b for a, b in zip(deleted(args), gone, strict=True))
-    check_devices(program, got)
-
-
-def check_devices(program: rnd.Program, got: Any) -> None:
-    devices = set(jax.devices()[: program.rows])
-    for leaf in jax.tree.leaves(got):
-        assert leaf.sharding.device_set == devices
-
-
-@examples(9, exhaustive=30)
-@given(rnd.programs(max_ops=4))
-def test_random_programs(program: rnd.Program) -> None:
-    check_program(program, range(3))
-
-
-# ---- one site, many calls: the table of programs behind the hot path
-
-
-def bump(tree: Any, scale: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf * scale + lax.psum(leaf, "n"), tree)
-
-
-bumped = pmap(bump, "n")
-VIEWS: dict[str, Callable[[np.ndarray], Any]] = {
+VIEWS = {
     "bare": lambda x: x,
-    "dict": lambda x: {"w": x, "b": [x]},
-    "pair": lambda x: rnd.Pair(None, x),
-    "opaque": rnd.Opaque,
+    "dict": lambda x: {"b": [x], "a": {}},
+    "pair": lambda x: Pair(None, x),
+    "opaque": Opaque,
 }
+
+
+def examples(count: int, exhaustive: int) -> settings:
+    """So many random examples; the larger number with `--exhaustive`."""
+    return settings(
+        max_examples=exhaustive if os.environ.get(QUICK) == "0" else count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.generate),  # shrinking compiles a program hundreds of times
+    )
+
+
+# ---- programs
+
+
+class Argument(NamedTuple):
+    """An array in a container: of one row, before the device axis is put in."""
+
+    view: str
+    dtype: str
+    shape: tuple[int, ...]
+    axis: int | None
+
+    @property
+    def front(self) -> int | None:
+        """The axis counted from the front."""
+        return self.axis if self.axis is None else self.axis % (len(self.shape) + 1)
+
+    def values(self, rows: int, rng: np.random.Generator) -> Any:
+        shape, at = self.shape, self.front
+        if at is not None:
+            shape = (*shape[:at], rows, *shape[at:])
+        return rng.integers(0, 3, shape).astype(DTYPES[self.dtype])
+
+
+class Output(NamedTuple):
+    """What is done to which argument, and where its rows go."""
+
+    op: str
+    argument: int
+    axis: int | None
+
+
+class Program(NamedTuple):
+    rows: int
+    arguments: tuple[Argument, ...]
+    outputs: tuple[Output, ...]
+    prefix: bool  # in_axes has one value per argument, not one per leaf
+    keyword: bool  # the last argument is passed by keyword
+    static: bool  # the first one is a static argument
+    donate: tuple[int, ...]
+    seed: int
+
+
+def index(v: Any) -> Any:
+    return lax.axis_index("n").astype(v.dtype)
+
+
+def rotate(v: Any) -> Any:
+    n = lax.axis_size("n")
+    return lax.ppermute(v, "n", [(k, (k + 1) % n) for k in range(n)])
+
+
+def gradient(v: Any) -> Any:
+    return jax.grad(lambda u: jnp.sum(u * lax.psum(u, "n") + u * u))(v.real.astype(jnp.float32))
+
+
+OPS = {
+    "same": lambda v: v,
+    "double": lambda v: v + v,
+    "constant": lambda v: 3.0,
+    "index": lambda v: v + index(v),
+    "psum": lambda v: lax.psum(v, "n"),
+    "all_gather": lambda v: lax.all_gather(v, "n"),
+    "rotate": rotate,
+    "gradient": gradient,
+}
+
+
+@st.composite
+def arguments(draw: Any, keyword: bool) -> Argument:
+    shape = draw(st.sampled_from([(2,), (1, 2), (), (3, 1)]))
+    axes = [0] if keyword else [0, 0, None, *range(-len(shape) - 1, len(shape) + 1)]
+    dtype = draw(st.sampled_from(["float32", "bfloat16", "int32", "uint8", "complex64"]))
+    return Argument(draw(st.sampled_from([*VIEWS])), dtype, shape, draw(st.sampled_from(axes)))
+
+
+@st.composite
+def programs(draw: Any) -> Program:
+    keyword = draw(st.booleans())
+    count = draw(st.integers(1, 3))
+    given = [draw(arguments(keyword and k == count - 1)) for k in range(count)]
+    chosen = []
+    for _ in range(draw(st.integers(1, 4))):
+        op, k = draw(st.sampled_from([*OPS])), draw(st.integers(0, count - 1))
+        deep = given[k].shape and op != "constant"
+        chosen.append(Output(op, k, draw(st.sampled_from([0, None, 1] if deep else [0, None]))))
+    return Program(
+        rows=draw(st.integers(1, 8)),
+        arguments=tuple(given),
+        outputs=tuple(chosen),
+        prefix=draw(st.booleans()),
+        keyword=keyword,
+        static=draw(st.booleans()),
+        donate=tuple(k for k in range(count - keyword) if draw(st.booleans())),
+        seed=draw(st.integers(0, 99)),
+    )
+
+
+def compute(program: Program, leaves: list[Any]) -> tuple[Any, ...]:
+    return tuple(OPS[out.op](leaves[out.argument]) for out in program.outputs)
+
+
+def mapped(program: Program) -> Any:
+    """The program's function, pmapped."""
+    given = program.arguments[: len(program.arguments) - program.keyword]
+    axes = [arg.axis if program.prefix else VIEWS[arg.view](arg.axis) for arg in given]
+    shift = int(program.static)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        assert not program.static or args[0] == "tag"
+        return compute(program, jax.tree.leaves((args[shift:], kwargs)))
+
+    return pmap(
+        run,
+        "n",
+        in_axes=(*[None] * shift, *axes),
+        out_axes=tuple(out.axis for out in program.outputs),
+        static_broadcasted_argnums=range(shift),
+        donate_argnums=[k + shift for k in program.donate],
+        axis_size=program.rows,
+    )
+
+
+def expected(program: Program, values: list[Any]) -> list[Any]:
+    """The same by ``jax.vmap``: rows stacked first, then put where ``out_axes`` says."""
+    axes = [arg.axis for arg in program.arguments]
+    rows = jax.vmap(
+        lambda leaves: compute(program, leaves), (axes,), axis_name="n", axis_size=program.rows
+    )([jnp.asarray(value) for value in values])
+    return [
+        row[0] if out.axis is None else jnp.moveaxis(row, 0, out.axis)
+        for row, out in zip(rows, program.outputs, strict=True)
+    ]
+
+
+def place(value: Any, how: str, rows: int, axis: int | None) -> Any:
+    if how == "numpy":
+        return value
+    if how == "device":
+        return jnp.array(value, copy=True)
+    spec = PartitionSpec()
+    if how == "rows" and axis is not None:
+        spec = PartitionSpec(*[None] * axis, "elsewhere")
+    mesh = Mesh(np.array(jax.devices()[:rows]), ("elsewhere",))
+    return jax.device_put(value, NamedSharding(mesh, spec), may_alias=False)
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+@examples(12, exhaustive=60)
+@given(programs())
+def test_random_programs(program: Program) -> None:
+    rng = np.random.default_rng(program.seed)
+    values = [arg.values(program.rows, rng) for arg in program.arguments]
+    want, fun = expected(program, values), mapped(program)
+    devices = set(jax.devices()[: program.rows])
+    for how in ("numpy", "device", "rows", "everywhere"):
+        placed = [
+            place(value, how, program.rows, arg.front)
+            for value, arg in zip(values, program.arguments, strict=True)
+        ]
+        args = [VIEWS[a.view](x) for a, x in zip(program.arguments, placed, strict=True)]
+        kwargs = {"last": args.pop()} if program.keyword else {}
+        got = fun(*["tag"] * program.static, *args, **kwargs)
+        for one, other in zip(got, want, strict=True):
+            assert (one.dtype, one.weak_type) == (other.dtype, other.weak_type)
+            assert one.sharding.device_set == devices
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+        for k, x in enumerate(placed):
+            if k not in program.donate:
+                np.testing.assert_array_equal(np.asarray(x), values[k])  # it is still there
+
+
+# ---- one site, many calls: the choice of a program, and the hot path
+
+bumped = pmap(lambda tree, scale: jax.tree.map(lambda x: x * scale + lax.psum(x, "n"), tree), "n")
 calls = st.tuples(
     st.integers(1, 8),
     st.sampled_from([*VIEWS]),
@@ -194,23 +225,12 @@ calls = st.tuples(
 @examples(6, exhaustive=80)
 @given(st.lists(calls, min_size=10, max_size=40))
 def test_one_site_many_sizes(sequence: list[Any]) -> None:
-    check_sequence(sequence)
-
-
-def check_sequence(sequence: list[Any]) -> None:
     """Rows, structures, dtypes and places in any order give what NumPy gives."""
-    for rows, view, dtype, place, seed in sequence:
+    for rows, view, dtype, how, seed in sequence:
         x = np.random.default_rng(seed).integers(-9, 9, (rows, 2)).astype(dtype)
-        given_x: Any = x
-        if place == "rows":
-            sharding = NamedSharding(rows_mesh(rows), PartitionSpec("elsewhere"))
-            given_x = jax.device_put(x, sharding)
-        elif place == "device":
-            given_x = jnp.asarray(x)
+        tree = VIEWS[view](x if how == "keyword" else place(x, how, rows, 0))
         scale = np.full(rows, 3, dtype)
-        if place == "keyword":
-            got = bumped(VIEWS[view](given_x), scale=scale)
-        else:
-            got = bumped(VIEWS[view](given_x), scale)
-        assert_same(got, VIEWS[view](x * dtype(3) + x.sum(0)), exact=True, kinds=False)
-        assert all(leaf.dtype == dtype for leaf in jax.tree.leaves(got))
+        got = bumped(tree, scale=scale) if how == "keyword" else bumped(tree, scale)
+        (leaf,) = jax.tree.leaves(got)
+        assert leaf.dtype == dtype
+        np.testing.assert_array_equal(leaf, x * dtype(3) + x.sum(0))

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import shardlift
-from tests.mapping.strategies import DTYPES, Opaque, Pair
+from tests.mapping.trees import DTYPES, Opaque, Pair
 
 N = 8
 

@@ -25,8 +25,6 @@ RUN = [sys.executable, "-m", "shardlift.cli", "run"]
 OPERATIONS = {
     "checkpoint": 7 * 12,
     "data_parallel": 10 * 100,
-    "gan_two_states": 10 * 60,
-    "replicate_unreplicate": 6 * 40,
 }
 ENV = children.plain_environment()
 

@@ -32,7 +32,7 @@ def main():
 """
 GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
 # Programs of tests/legacy that change; the others stay as `--to shard_map` has them.
-CHANGED = ("data_parallel", "gan_two_states")
+CHANGED = ("data_parallel",)
 KEPT = {name: files for name, (_, files) in {**PARTLY, **STACKED}.items()}
 ALL = {**GLOBAL, **KEPT}
 

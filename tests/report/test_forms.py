@@ -99,9 +99,7 @@ def test_of_thousands_of_sites_the_most_expensive_are_shown():
     assert lines == [*map(str, range(100)), "200"]
     assert "and 149 sites that cost less (--format json has all)" in text
     assert text.count("): x\n") == 100 // 2  # each site has two gaps
-    html = page(view_of(Capture(sites=tuple(sites)), "run.json"))
-    assert (html.count("<article"), html.count("Programs compiled")) == (250, 100)
-    assert "The 100 sites that cost most have details." in html
+    assert page(view_of(Capture(sites=tuple(sites)), "run.json")).count("<article") == 250
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "1 argument is"), (2, "2 arguments are")])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import hashlib
 import re
 from html.parser import HTMLParser
 
@@ -15,13 +13,13 @@ from shardlift.capture.schema import Capture, Distribution, Times
 from shardlift.report.html import page
 from shardlift.report.html.markup import Markup, escape, join, tag
 from shardlift.report.view import view_of
-from tests.capture.captures import NASTY, everything, leaf, process, site
+from tests.capture.captures import NASTY, everything, site
 
-VOID = {"meta", "br"}
+VOID = {"meta"}
 ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "main", "script", "header", "section",
+    "html", "head", "meta", "title", "style", "body", "main", "header", "section",
     "article", "footer", "h1", "h2", "h3", "p", "div", "span", "b", "a", "ul", "li", "dl", "dt",
-    "dd", "pre", "code", "details", "summary", "table", "thead", "tbody", "tr", "th", "td",
+    "dd", "pre", "code",
 }  # fmt: skip
 
 
@@ -49,7 +47,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == name
 
     def handle_data(self, data):
-        if self.open[-1:] not in (["script"], ["style"]):
+        if self.open[-1:] != ["style"]:
             self.text.append(data)
 
 
@@ -68,18 +66,15 @@ def test_it_is_well_formed_and_shows_everything():
     assert set(reader.tags) <= ALLOWED
     text = " ".join(reader.text)
     for words_ in ("of step time is moving data", "Not seen", "To decide",
-                   "shardlift rule SL503", "eval_step", "Arguments (3)",
-                   "Times are measured"):  # fmt: skip
+                   "shardlift rule SL503", "eval_step", "Times are measured"):  # fmt: skip
         assert words_ in text
 
 
 def test_strings_are_text_wherever_they_go():
     html = page(view_of(everything(NASTY), "<script>run.json"))
     reader = read(html)
-    assert reader.tags.count("script") == 1
     assert set(reader.tags) <= ALLOWED
     assert "alert(1)" in " ".join(reader.text)
-    assert html.count("<script>") == 1
     assert not [name for name, _ in reader.attributes if name.startswith("on")]
 
 
@@ -90,14 +85,6 @@ def test_it_asks_nothing_of_the_network():
     assert all(re.fullmatch(r"#site\d+", value) for value in links)
     assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch\(|XMLHttp|import\(", html)
     assert "default-src &#x27;none&#x27;" in html
-
-
-def test_no_script_runs_but_its_own():
-    html = page(view_of(everything(NASTY), "run.json"))
-    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)[1]
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = next(value for name, value in read(html).attributes if "script-src" in value)
-    assert f"script-src 'sha256-{digest}';" in policy
 
 
 def test_a_run_without_sites():
@@ -126,13 +113,6 @@ def test_the_parts_of_the_time_are_to_scale():
     assert "<dt>compiling \N{MULTIPLICATION SIGN}1</dt><dd>800 ms</dd>" in html
 
 
-def test_a_large_capture_makes_a_page_of_bounded_size():
-    leaves = tuple(leaf(f"state[{k}]") for k in range(256))
-    sites = tuple(site(line=k, arguments=leaves, outputs=leaves) for k in range(20))
-    capture = Capture(processes=(process(),), sites=sites)
-    assert len(page(view_of(capture, "run.json"))) < 2_000_000
-
-
 # ---- its parts
 
 
@@ -146,13 +126,3 @@ def test_markup_is_not_escaped_twice():
     assert tag("p", tag("b", "<")) == "<p><b>&lt;</b></p>"
     assert join(Markup("<i>"), "<i>") == "<i>&lt;i&gt;"
     assert tag("a", href='"x"') == '<a href="&quot;x&quot;"></a>'
-
-
-def test_the_facts_of_a_site_are_tables_with_the_largest_first():
-    small = leaf("small", nbytes=64, axis=None, equal=True, compared=2)
-    html = page(view_of(Capture(sites=(site(arguments=(small, leaf())),)), "run.json"))
-    cells = re.findall(r"<td>(.*?)</td>", html.partition("Arguments (2)")[2])
-    assert cells[:5] == ["state[&#x27;w&#x27;]", "float32", "8; 1024; 1024", "32.0 MiB", "0"]
-    assert cells[9:14] == ["small", "float32", "8; 1024; 1024", "64 B", ""]
-    assert cells[16:18] == ["2", "yes"]
-    assert "<td>0</td><td>400 ms</td><td>first call</td>" in html

@@ -11,17 +11,17 @@ class Markup(str):
     __slots__ = ()
 
 
-_VOID = frozenset({"meta", "br", "input", "rect", "line"})
+_VOID = frozenset({"meta", "input"})
 
 
-def tag(name: str, /, *children: str, **attributes: str | float) -> Markup:
+def tag(name: str, /, *children: str, **attributes: str) -> Markup:
     """One element.
 
     >>> tag("b", "<script>", class_="x")
     '<b class="x">&lt;script&gt;</b>'
     """
     inside = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_plain(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for key, value in attributes.items()
     )
     if name in _VOID and not children:
@@ -42,7 +42,3 @@ def escape(text: str) -> Markup:
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
     )
     return Markup(html.escape(visible, quote=True))
-
-
-def _plain(value: str | float) -> str:
-    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

@@ -1,23 +1,15 @@
-"""One site on the page: its numbers, its findings, and details that can be unfolded."""
+"""One site on the page: its numbers and its findings."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from typing import Any
-
-from shardlift.capture.schema import CompileReason, SiteFacts
-from shardlift.report.findings import ReportItem, reason_text, timed
+from shardlift.report.findings import ReportItem, timed
 from shardlift.report.html.markup import Markup, join, tag
-from shardlift.report.numbers import TIMES, TimeParts, amount, percent, seconds, share
+from shardlift.report.numbers import TIMES, TimeParts, percent, seconds, share
 from shardlift.report.view import SiteView
 
-MOST_FACTS = 64  # of a table
-MOST_DETAILED = 100  # sites with tables: a browser takes long to open thousands
 
-
-def site_card(view: SiteView, rank: int) -> Markup:
-    """One site, which is number ``rank`` by cost."""
+def site_card(view: SiteView) -> Markup:
+    """One site."""
     site = view.site
     return tag(
         "article",
@@ -25,7 +17,6 @@ def site_card(view: SiteView, rank: int) -> Markup:
         _figures(view),
         stacked_bar(view.parts, "" if site.times.waiting.count else "waiting"),
         *map(_finding, view.findings),
-        _details_of(site) if rank < MOST_DETAILED else "",
         id=f"site{view.index}",
     )
 
@@ -42,27 +33,22 @@ def stacked_bar(parts: TimeParts, unseen: str = "") -> Markup:
     words = ", ".join(f"{name} {percent(part)}" for name, part in shares.items())
     bar = tag("div", *pieces, class_="bar", role="img", aria_label=words)
     legend = [
-        (name, tag("b", percent(part)), f" {seconds(getattr(parts, name))}")
+        tag(
+            "li",
+            _dot(name),
+            f"{name} ",
+            tag("b", percent(part)),
+            f" {seconds(getattr(parts, name))}",
+        )
         for name, part in shares.items()
     ]
     if unseen:
-        legend.append((unseen, Markup(""), "not seen"))
-    items = [
-        tag("li", tag("span", class_=f"dot {name}"), f"{name} ", *numbers)
-        for name, *numbers in legend
-    ]
-    return join(bar, tag("ul", *items, class_="legend"))
+        legend.append(tag("li", _dot(unseen), f"{unseen} not seen"))
+    return join(bar, tag("ul", *legend, class_="legend"))
 
 
-def _details_of(site: SiteFacts) -> Markup:
-    return join(
-        _table("Arguments", site.arguments),
-        _table("Outputs", site.outputs),
-        _table("Programs compiled", site.compiles),
-        _table("Arguments moved", site.moves),
-        _table("Outputs read", site.reads),
-        _table("Collectives", site.collectives),
-    )
+def _dot(name: str) -> Markup:
+    return tag("span", class_=f"dot {name}")
 
 
 def _figures(view: SiteView) -> Markup:
@@ -97,29 +83,3 @@ def _finding(finding: ReportItem) -> Markup:
         tag("pre", tag("code", finding.command)) if finding.command else "",
         class_="finding decide" if finding.decision else "finding",
     )
-
-
-def _table(title: str, facts: Sequence[Any]) -> Markup:
-    """The facts as the capture has them, one per line, the largest first."""
-    if not facts:
-        return Markup("")
-    largest = sorted(facts, key=lambda fact: -getattr(fact, "nbytes", 0))[:MOST_FACTS]
-    names = [field.name for field in dataclasses.fields(facts[0]) if field.name != "digest"]
-    head = tag("thead", tag("tr", *(tag("th", name) for name in names)))
-    rows = [
-        tag("tr", *(tag("td", _cell(name, getattr(fact, name))) for name in names))
-        for fact in largest
-    ]
-    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="scroll")
-    return tag("details", tag("summary", f"{title} ({len(facts)})"), table)
-
-
-def _cell(name: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return "; ".join(reason_text(v) if isinstance(v, CompileReason) else str(v) for v in value)
-    units = {"nbytes": amount, "seconds": seconds}
-    return units[name](value) if name in units else str(value)

@@ -130,7 +130,7 @@ def nested_pairs(rng: random.Random) -> Iterator[Pair]:
 _TIMES = r"[248]\.000 times too "
 _ONLY = r"only (before|after)|^more \w+ (before|after)"
 CAUSES = {
-    r"reduction: (gradient|loss|complex|scan|branch)|phase: sum|nested: sum": rf"{_TIMES}large",
+    r"reduction: (gradient|loss|complex|scan)|phase: sum|nested: sum": rf"{_TIMES}large",
     r"reduction: (total|divided again)|nested: mean for": rf"{_TIMES}small",
     r"scale: gradient|phase: scale": r"8\.000 times too large",
     r"scale: gathered": r"1\.001 times too large",

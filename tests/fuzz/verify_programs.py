@@ -173,8 +173,6 @@ def right_program(rng: random.Random) -> Case:
         "turned": 'turned = lax.pmean(jnp.sum(h) * (1 + 2j), "i")',
         "count": 'count = lax.psum(jnp.sum((h > 0.1).astype(jnp.int32)), "i")',
         "edges": "edges = jnp.array([-0.0, jnp.nan, jnp.inf]) * jnp.sign(jnp.sum(h * h) + 1)",
-        "branch": 'branch = lax.cond(lax.pmax(jnp.max(h), "i") > -9, '
-        'lambda t: lax.pmean(t, "i"), lambda t: t, jnp.sum(h))',
         "turns": 'turns = lax.scan(lambda c, v: (0.5 * c + lax.pmean(v, "i"), None), 0 * w, x)[0]',
     }
     for name in rng.sample(sorted(metrics), rng.randint(1, 3)):
@@ -312,7 +310,6 @@ MISTAKES: dict[str, Change] = {
     "reduction: top": in_line("top", "pmax", "pmin"),
     "reduction: lowest": in_line("low", "pmin", "pmax"),
     "reduction: complex": in_line("turned", "pmean", "psum"),
-    "reduction: branch": in_line("branch", "lax.pmean(t", "lax.psum(t"),
     "order: ring": in_line("ring", "k + 1", "k + 3"),
     "scale: gathered": in_line("every", "(h,", "(1.001 * h,"),
     "scale: complex": in_line("turned", "2j", "3j"),
@@ -436,7 +433,7 @@ def _rate(case: Case, _: random.Random) -> Case | None:
 
 def _backward(case: Case, _: random.Random) -> Case | None:
     """The gradient of a mean, which check_vma sums in the backward pass."""
-    if case.layout != "global" or {*case.outputs} & {"every", "edges", "branch", "turns"}:
+    if case.layout != "global" or {*case.outputs} & {"every", "edges", "turns"}:
         return None
     grads = case.lines["grads"].replace("jnp.mean(", "lax.pmean(jnp.mean(")
     lines = {**case.lines, "grads": grads.replace("))(w)", '), "i"))(w)')}

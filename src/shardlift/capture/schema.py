@@ -236,7 +236,6 @@ class ArrayRole(StrEnum):
 
 
 RESULT_USE = "result"  # the use of a result by itself: its factor is 1/n for a pmean
-DEAD_USE = "print"  # the use of a result that no output depends on
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,6 @@ class ResultUse:
 
     kind: str
     factor: float = 1.0  # without its sign
-    negative: bool = False
 
 
 @dataclass(frozen=True)

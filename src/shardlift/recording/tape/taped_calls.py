@@ -118,10 +118,9 @@ class TapedCalls:
             if not self._is_wanted(program, key, number):
                 return None, ""
             if program.name not in site.programs and len(site.programs) >= MOST_PROGRAMS:
-                return None, "" if program.plan in site.plans else _beyond(call)
+                return None, _beyond(call)
             self._looks[key] += 1
             site.programs[program.name] += 1
-            site.plans.add(program.plan)
             arrays, hidden = program.look(call)
             return self._tape.put(site, number, Part.INSIDE, arrays), hidden
         except Exception as error:
@@ -134,11 +133,7 @@ class TapedCalls:
             # The other program may have another program in this call.
             is_new = program.name not in seen
             return self._looks[key] < most and (is_new or seen.total() < most * MOST_PROGRAMS)
-        if reference.has_collectives(self._site, number):
-            return True
-        # Programs that differ in numbers only are compared where both have them.
-        is_known = program.name not in seen and program.plan in self._site.plans
-        return seen[program.name] < most and not is_known
+        return seen[program.name] < most or reference.has_collectives(self._site, number)
 
 
 def _program_key(call: MappedCall) -> Any:

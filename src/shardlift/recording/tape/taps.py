@@ -1,10 +1,9 @@
 """The results of the collectives of a call, with one row per device.
 
 The function is traced, and its jaxpr is run once more on the same inputs by an interpreter that
-keeps the result of each collective. An optimiser that does not depend on the scale of a gradient
-hides a wrong one from the outputs; here it shows. Every iteration of a `scan` is kept, and the
-branches that are taken. Random keys that are drawn from are kept too: they explain why numbers
-differ.
+keeps the result of each collective that an output depends on. An optimiser that does not depend on
+the scale of a gradient hides a wrong one from the outputs; here it shows. Every iteration of a
+`scan` is kept. Random keys that are drawn from are kept too: they explain why numbers differ.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,21 +20,17 @@ from jax.sharding import PartitionSpec
 
 from shardlift import _compat
 from shardlift._replication.control_flow import CALLS, called_jaxpr
-from shardlift.capture.schema import DEAD_USE, ArrayRole, ResultUse
+from shardlift.capture.schema import ArrayRole, ResultUse
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
-from shardlift.recording.tape.result_uses import (
-    CALLBACKS,
-    ResultUses,
-    is_silent,
-    living_equations,
-)
+from shardlift.recording.tape.result_uses import ResultUses
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
 DRAWS = frozenset({"random_bits"})  # its operand is a key
 # What is kept: collectives, and what tells why numbers differ.
 TELLING = EXCHANGES | DRAWS
+CALLBACKS = ("debug_callback", "debug_print", "io_callback")
 Outcome = tuple[list[Any], list[Any]]  # what a jaxpr returns, and the arrays kept
 # Between the rows of one process and of all (`mapping.processes.transformations`): a compiled
 # program cannot contain these.
@@ -46,8 +40,7 @@ CONVERSIONS = {"shardlift_to_global", "shardlift_to_local"}
 class TracedProgram:
     """The program of a call, which is run once more to see the results of its collectives.
 
-    ``name`` is the same for programs that are written alike, ``plan`` for those that differ in
-    numbers only.
+    ``name`` is the same for programs that are written alike.
     """
 
     def __init__(self, mapped: Any, call: MappedCall) -> None:
@@ -58,7 +51,6 @@ class TracedProgram:
         self._traced = jax.make_jaxpr(run)(call.leaves)
         text = re.sub(r"0x[0-9a-f]+", "", str(self._traced.jaxpr))
         self.name = hashlib.sha256(text.encode()).hexdigest()
-        self.plan = hashlib.sha256(re.sub(r"\d+\.\d*(e[+-]?\d+)?", "", text).encode()).hexdigest()
         self.walk = Walk()
 
     def look(self, call: MappedCall) -> tuple[list[HostArray], str]:
@@ -110,6 +102,11 @@ def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
     return any(eqn.primitive.name in primitives for eqn in _compat.equations(jaxpr))
 
 
+def is_silent(eqn: Any) -> bool:
+    """Does an equation only call back to the host? It would do it once more, and is left out."""
+    return eqn.primitive.name in CALLBACKS and not eqn.outvars
+
+
 def calls_back(eqn: Any) -> bool:
     """Does an equation call back to the host, and may do more there than compute?"""
     kind = eqn.primitive.name
@@ -122,11 +119,9 @@ class Walk:
     def __init__(self) -> None:
         self.about: list[Kept] = []
         self.unseen: set[str] = set()
-        self.axes: tuple[Any, ...] = ()  # of the maps around
         self.calls: list[Any] = []  # of functions around
         self.uses = ResultUses()  # of the results of the jaxpr that is run
         self._compiled: Any = None  # the jaxpr of a call
-        self.dead = 0  # how many equations around are of no use to an output
 
     def run_whole(self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Run the jaxpr of a call, as one program if it can be one. Returns the arrays kept."""
@@ -167,7 +162,7 @@ class Walk:
     def body(
         self, jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], around: str = ""
     ) -> Outcome:
-        """Outputs of the jaxpr of a map, a loop or a branch, and the arrays kept."""
+        """Outputs of the jaxpr of a map or a loop, and the arrays kept."""
         outer, self.uses = self.uses, ResultUses()
         outputs, kept = self.inside(jaxpr, consts, args, around)
         self.uses.give(outputs, "returned")
@@ -185,11 +180,9 @@ class Walk:
         """Outputs of the jaxpr, and the arrays kept."""
         names = dict(zip(jaxpr.constvars, consts, strict=False))
         names.update(zip(jaxpr.invars, args, strict=True))
-        alive = living_equations(jaxpr)
         kept: list[Any] = []
-        for eqn in jaxpr.eqns:
+        for eqn in _living_equations(jaxpr):
             operands = _values(names, eqn.invars)
-            self.dead += id(eqn) not in alive
             outputs, new = self._run(eqn, operands, around)
             kept += new
             names.update(zip(eqn.outvars, outputs, strict=True))
@@ -197,7 +190,6 @@ class Walk:
                 for result in outputs:
                     kept.append(self._keep(eqn, ArrayRole.RESULT, result, around))
                     self.uses.start(len(self.about) - 1, result)
-            self.dead -= id(eqn) not in alive
         return _values(names, jaxpr.outvars), kept
 
     def _run(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
@@ -207,10 +199,7 @@ class Walk:
             key = jax.random.key_data(operands[0])
             kept = self._keep(self._drawing(eqn), ArrayRole.RANDOM_KEY, key, around)
             return self._run_plainly(eqn, operands), [kept]
-        if is_silent(eqn):
-            self.uses.give(operands, DEAD_USE)
-            return [], []
-        follow = {"shard_map": self._map, "scan": self._scan, "cond": self._cond}.get(kind)
+        follow = {"shard_map": self._map, "scan": self._scan}.get(kind)
         inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
         telling = TELLING if inner is not None or follow is not None else EXCHANGES
         is_telling = any(has(part, telling) for part in _compat.inner_jaxprs(eqn.params))
@@ -228,7 +217,7 @@ class Walk:
 
     def _run_plainly(self, eqn: Any, operands: list[Any]) -> list[Any]:
         outputs = _compat.run_equation(eqn, operands)
-        self.uses.follow(eqn, operands, outputs, alive=not self.dead)
+        self.uses.follow(eqn, operands, outputs)
         return outputs
 
     def _drawing(self, eqn: Any) -> Any:
@@ -252,20 +241,12 @@ class Walk:
         self.about.append(Kept(*alike, number))
         return array
 
-    def _varying(self, array: Any) -> Any:
-        """The same array, of the type that differs from device to device: as zeros are not."""
-        if not self.axes:
-            return array
-        return jax.numpy.where(jax.lax.axis_index(self.axes) < 0, array, array)
-
     def _map(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         params = eqn.params
         axes = tuple(_compat.map_axes(eqn) or {})
 
         def body(blocks: list[Any]) -> Any:
-            before, self.axes = self.axes, (*self.axes, *axes)
             outputs, kept = self.body(params["jaxpr"], (), blocks, around)
-            self.axes = before
             return outputs, [jax.lax.expand_dims(array, [0]) for array in kept]
 
         mapped = jax.shard_map(
@@ -282,11 +263,7 @@ class Walk:
     def _scan(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         closed, params = eqn.params["jaxpr"], eqn.params
         fixed, carried = _compat.scan_parts(eqn) or (0, 0)
-        consts, carry, xs = (
-            operands[:fixed],
-            operands[fixed : fixed + carried],
-            operands[fixed + carried :],
-        )
+        consts, xs = operands[:fixed], operands[fixed + carried :]
         before = len(self.about)
 
         def turn(carry: list[Any], x: list[Any]) -> Any:
@@ -294,41 +271,11 @@ class Walk:
             outputs, kept = self.body(*_opened(closed), [*consts, *carry, *x], around)
             return outputs[:carried], (outputs[carried:], kept)
 
+        start = operands[fixed : fixed + carried]
         carry, (ys, kept) = jax.lax.scan(
-            turn, carry, xs, length=params["length"], reverse=params["reverse"]
+            turn, start, xs, length=params["length"], reverse=params["reverse"]
         )
         return [*carry, *ys], list(kept)
-
-    def _cond(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
-        """What each branch exchanges; zeros of those that are not taken."""
-        which, given = operands[0], operands[1:]
-        before = len(self.about)
-
-        def follow(closed: Any, *args: Any) -> Outcome:
-            outputs, kept = self.body(*_opened(closed), args, around)
-            return outputs, [self._varying(array) for array in kept]
-
-        bodies = [partial(follow, closed) for closed in eqn.params["branches"]]
-        shapes = [
-            jax.eval_shape(lambda *args, body=body: body(*args)[1], *given) for body in bodies
-        ]
-        about = self.about[before:]
-
-        def branch(number: int) -> Any:
-            def run(*args: Any) -> Any:
-                outputs, kept = bodies[number](*args)
-                rows = [
-                    [self._varying(jax.numpy.zeros(x.shape, x.dtype)) for x in listed]
-                    for listed in shapes
-                ]
-                rows[number] = kept
-                return outputs, rows
-
-            return run
-
-        outputs, rows = jax.lax.switch(which, [branch(k) for k in range(len(bodies))], *given)
-        self.about[before:] = about
-        return list(outputs), [array for listed in rows for array in listed]
 
 
 def _values(names: Mapping[Any, Any], variables: Sequence[Any]) -> list[Any]:
@@ -347,3 +294,25 @@ def _consts(eqn: Any) -> Sequence[Any]:
         if name in eqn.params:
             return list(getattr(eqn.params[name], "consts", ()))
     return ()
+
+
+def _living_equations(jaxpr: Any) -> list[Any]:
+    """The equations that the outputs of a jaxpr depend on, or that act on something else."""
+    alive: list[Any] = []
+    needed = _variables(jaxpr.outvars)
+    for eqn in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(eqn.outvars) or _acts(eqn):
+            alive.append(eqn)
+            needed |= _variables(eqn.invars)
+    return alive[::-1]
+
+
+def _variables(atoms: Sequence[Any]) -> set[Any]:
+    """Those that are no literals."""
+    return {atom for atom in atoms if not hasattr(atom, "val")}
+
+
+def _acts(eqn: Any) -> bool:
+    """Whether an equation does something besides computing its outputs; to print is nothing."""
+    names = {type(effect).__name__ for effect in eqn.effects}
+    return not is_silent(eqn) and not names <= {"DebugEffect", "NamedAxisEffect"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shardlift.capture.layouts import Array
-from shardlift.capture.schema import DEAD_USE, RESULT_USE, ArrayForm, ArrayRole, ResultUse
+from shardlift.capture.schema import RESULT_USE, ArrayForm, ArrayRole, ResultUse
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import is_float, wide
 from shardlift.verify.compare.captured_run import ArrayPair, CapturedArray
@@ -38,7 +38,7 @@ class CollectiveResult(NamedTuple):
         return [self._view(k, use) for k, use in enumerate(uses) if use.kind == kind]
 
     def _view(self, number: int, use: ResultUse) -> Array:
-        factor: Array | float = -use.factor if use.negative else use.factor
+        factor: Array | float = use.factor
         if factor == 1 and self.factors is None:
             return self.array
         if self.factors is not None:
@@ -149,7 +149,7 @@ def _all_views(result: CollectiveResult) -> list[Array]:
 
 
 def _kinds(form: ArrayForm) -> set[str]:
-    return {use.kind for use in form.uses} - {RESULT_USE, DEAD_USE}
+    return {use.kind for use in form.uses} - {RESULT_USE}
 
 
 def matters(form: ArrayForm) -> bool:
@@ -163,17 +163,13 @@ def is_only_returned(form: ArrayForm) -> bool:
 
 
 def is_used(form: ArrayForm) -> bool:
-    """Whether anything but a print depends on a result."""
+    """Whether anything depends on a result."""
     return not form.uses or bool(_kinds(form))
 
 
 def same_factors(before: ArrayForm, after: ArrayForm) -> bool:
     """Whether two results are used alike, as far as the programs do not compute the factors."""
-    return _counted(before) == _counted(after)
-
-
-def _counted(form: ArrayForm) -> set[ResultUse]:
-    return {use for use in form.uses if use.kind != DEAD_USE}
+    return {*before.uses} == {*after.uses}
 
 
 def factors_of(side: Sequence[CapturedArray], result: CapturedArray) -> CapturedArray | None:

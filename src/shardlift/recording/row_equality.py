@@ -34,40 +34,34 @@ def compare(leaf: Any, axis: int | None) -> Comparison | None:
     None: there is nothing to compare, or it would cost too much.
     """
     if isinstance(leaf, jax.Array):
-        return _compare_array(leaf, axis)
-    if axis is None or not isinstance(leaf, np.ndarray) or leaf.nbytes > LARGEST:
-        return None
-    if leaf.shape[axis] < 2 or leaf.dtype.hasobject:
-        return None
-    return _compare_on_host(np.moveaxis(leaf, axis, 0))
+        return None if leaf.is_deleted() else _compare_array(leaf, axis)
+    if isinstance(leaf, np.ndarray) and not leaf.dtype.hasobject and leaf.nbytes <= LARGEST:
+        return _compare_rows(leaf, axis)
+    return None
 
 
 def _compare_array(leaf: jax.Array, axis: int | None) -> Comparison | None:
-    if leaf.is_deleted():
-        return None
-    shards = leaf.addressable_shards
+    blocks = [shard.data for shard in leaf.addressable_shards]
     wanted = leaf.shape if axis is None else (*leaf.shape[:axis], 1, *leaf.shape[axis + 1 :])
-    if any(shard.data.shape != wanted for shard in shards):
-        return None if axis is None else compare(_on_host(leaf), axis)
-    return _compare_blocks([shard.data for shard in shards]) if len(shards) > 1 else None
-
-
-def _on_host(leaf: jax.Array) -> Any:
-    """The values of an array without one row per device, if they are cheap to read."""
+    if all(block.shape == wanted for block in blocks):
+        return _compare_blocks(blocks) if len(blocks) > 1 else None
     small = leaf.is_fully_addressable and leaf.size * leaf.dtype.itemsize <= SMALL
-    return host_bits(leaf) if small else None
+    return _compare_rows(host_bits(leaf), axis) if small else None
+
+
+def _compare_rows(array: np.ndarray[Any, Any], axis: int | None) -> Comparison | None:
+    if axis is None or array.shape[axis] < 2:
+        return None
+    return _compare_on_host(np.moveaxis(array, axis, 0))
 
 
 def _compare_blocks(blocks: list[jax.Array]) -> Comparison | None:
     nbytes = blocks[0].size * blocks[0].dtype.itemsize
     if nbytes > SMALL and not on_host(blocks[0]):
-        of_blocks = digest_on_devices([(block, None) for block in blocks])
-        digests = [digest.text for digest in of_blocks if digest is not None]
-        same = len({*digests}) == 1
-        return Comparison(same, f"sum:{digests[0]}") if len(digests) == len(blocks) else None
-    if nbytes * len(blocks) > LARGEST:
-        return None
-    return _compare_on_host(map(host_bits, blocks))
+        digests = digest_on_devices([(block, None) for block in blocks])
+        texts = {digest and digest.text for digest in digests}
+        return None if None in texts else Comparison(len(texts) == 1, f"sum:{min(texts)}")
+    return _compare_on_host(map(host_bits, blocks)) if nbytes * len(blocks) <= LARGEST else None
 
 
 def _compare_on_host(rows: Iterable[np.ndarray[Any, Any]]) -> Comparison:

@@ -18,11 +18,11 @@ from shardlift.recording.tape.host_arrays import read_array
 
 DEVICES = jax.devices()
 TYPES = [
-    jnp.float32, jnp.float16, jnp.bfloat16, jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int4, jnp.uint4,
-    jnp.int8, jnp.uint16, jnp.int32, jnp.bool_, jnp.complex64,
+    jnp.float32, jnp.bfloat16, jnp.float8_e4m3fn, jnp.int4, jnp.uint4, jnp.uint16, jnp.int32,
+    jnp.bool_,
 ]  # fmt: skip
 SHAPES = [(8, 4, 6), (8,), (8, 0, 3), (16, 3), (8, 1)]
-SPECS = [((8,), PartitionSpec("a")), ((8,), PartitionSpec()), ((4, 2), PartitionSpec("a")),
+SPECS = [((8,), PartitionSpec("a")), ((8,), PartitionSpec()), ((8, 1), PartitionSpec("a")),
          ((2, 4), PartitionSpec(("b", "a")))]  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def _mesh(sizes: tuple[int, ...]) -> Mesh:
 def _check(leaf: Any, axis: int | None = None) -> None:
     (found,) = digest_on_devices([(leaf, axis)])
     host = read_array("x", leaf, axis)
-    assert found == (host.form.shape, host.form.axis, host.digest)
+    assert found == (host.form.axis, host.digest)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
@@ -70,16 +70,9 @@ def test_another_axis_and_wide_types() -> None:
     _check(jax.device_put(_bits((3, 8, 2), np.float32), sharding), 1)
     _check(jax.device_put(np.stack([_bits((3, 2), np.float32)] * 8, 1), sharding), 1)
     with jax.enable_x64(True):
-        for dtype in (np.float64, np.int64, np.complex128):
+        for dtype in (np.float64, np.int64):
             _check(jnp.asarray(_bits((8, 3), dtype)))
             _check(jnp.asarray(_bits((), dtype)))
-
-
-def test_keys() -> None:
-    keys = jax.random.split(jax.random.key(0), 8)
-    _check(keys)
-    _check(keys[0])
-    _check(jax.device_put(keys, NamedSharding(_mesh((8,)), PartitionSpec("a"))), 0)
 
 
 def test_leaves_of_all_kinds_at_once_are_told_apart() -> None:
@@ -98,18 +91,19 @@ def test_leaves_of_all_kinds_at_once_are_told_apart() -> None:
 
 
 def test_what_has_to_be_read() -> None:
-    """Copies that disagree, arrays that are split twice, and what is no array."""
+    """Copies that disagree, other layouts and types, and what is no array."""
     mesh = _mesh((8,))
     vary = jax.shard_map(
         lambda x: x + jax.lax.axis_index("a"), mesh=mesh, in_specs=PartitionSpec(),
         out_specs=PartitionSpec(), check_vma=False,
     )  # fmt: skip
-    twice = NamedSharding(_mesh((4, 2)), PartitionSpec("a", "b"))
+    others = [NamedSharding(_mesh((4, 2)), PartitionSpec(*axes)) for axes in ("ab", "a")]
     gone = jnp.ones(3)
     gone.delete()
-    leaves = [jax.jit(vary)(jnp.ones(3, jnp.int32)), jax.device_put(np.ones((8, 8)), twice),
-              np.ones(3), 1.0, "text", gone]  # fmt: skip
-    assert digest_on_devices([(leaf, None) for leaf in leaves]) == [None] * 6
+    leaves = [jax.jit(vary)(jnp.ones(3, jnp.int32)), np.ones(3), 1.0, "text", gone,
+              jax.random.key(0), jnp.ones(3, jnp.complex64)]  # fmt: skip
+    leaves += [jax.device_put(np.ones((8, 8)), sharding) for sharding in others]
+    assert digest_on_devices([(leaf, None) for leaf in leaves]) == [None] * len(leaves)
 
 
 def test_one_bit_and_two_places_make_another_digest() -> None:

@@ -49,7 +49,7 @@ class Reader:
         for k, digest in zip(digested, digests, strict=True):
             if digest is not None:
                 path, leaf, _ = rows[k]
-                form = ArrayForm(path, _dtype_name(leaf.dtype), digest.shape, digest.axis)
+                form = ArrayForm(path, _dtype_name(leaf.dtype), leaf.shape, digest.axis)
                 hosts[k] = self._remember(leaf, HostArray(form, None, digest.text))
         return [
             self._read(row, wanted) if host is None else host

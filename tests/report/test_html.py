@@ -85,6 +85,7 @@ def test_it_asks_nothing_of_the_network():
     assert all(re.fullmatch(r"#site\d+", value) for value in links)
     assert not re.search(r"https?:|//[a-z]|@import|url\(|fetch\(|XMLHttp|import\(", html)
     assert "default-src &#x27;none&#x27;" in html
+    assert "<script" not in html
 
 
 def test_a_run_without_sites():

@@ -63,6 +63,7 @@ _ALL_OF_A_MODULE = frozenset({"__dict__", "__getattribute__"})
 
 def connect(program: FollowedProgram) -> None:
     """Connect calls with the pmapped functions that reach them."""
+    program.lose_the_rest()
     rows: list[Indexed] = []
     for indexed in program.indexed:  # a pmapped function may be an element of a tuple
         if indexed.base.has_elements():

@@ -75,6 +75,8 @@ class FollowedProgram:
         self.tracked: list[Cell] = []  # the values whose layout is decided
         self.mapped: list[tuple[GlobalSite, Cell]] = []  # pmapped functions
         self._bindings: dict[ast.AST, Cell] = {}
+        self._given: set[ast.AST] = set()  # bindings whose values were found
+        self._read_at: dict[ast.AST, File] = {}  # bindings that something reads
         # The names that functions bind outside of themselves, at a time that is not known.
         self.declared: dict[File, set[str]] = {}
         for file in self.files:
@@ -87,6 +89,17 @@ class FollowedProgram:
     def binding(self, node: ast.AST) -> Cell:
         """The cell of the value that a name is bound to at one place."""
         return self._bindings.setdefault(node, Cell())
+
+    def give(self, node: ast.AST, cell: Cell) -> None:
+        """Note a value that a name is bound to at one place."""
+        self._given.add(node)
+        self.binding(node).unify(cell)
+
+    def lose_the_rest(self) -> None:
+        """What a name is bound to in any other way (`except`, `case`, an import) is not known."""
+        for node, file in self._read_at.items():
+            if node not in self._given:
+                self.binding(node).add_made(Point(CellRole.ELSEWHERE, NodePlace(file, node)))
 
     def every_binding(self, file: File, scope: Scope, name: str) -> Cell:
         """The cell of all values that a name of a scope is ever bound to."""
@@ -103,14 +116,14 @@ class FollowedProgram:
 
     def bound(self, file: File, node: ast.AST) -> Cell:
         """The cell of the value that a binding gives to its name; imports are followed."""
-        if not isinstance(node, ast.alias) or node in self._bindings:
-            return self.binding(node)
-        cell, statement = self.binding(node), file.index.parents[node]
-        if isinstance(statement, ast.ImportFrom) and node.name != "*":
+        is_new = node not in self._read_at
+        self._read_at[node] = file
+        statement = file.index.parents.get(node)
+        if is_new and isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
             module = self.module(file, file.resolver.imported_module(statement))
-            if module is not None:
-                cell.unify(self.every_binding(module, module.index.module, node.name))
-        return cell
+            if module is not None and node.name in module.index.module.names:
+                self.give(node, self.every_binding(module, module.index.module, node.name))
+        return self.binding(node)
 
     def module(self, file: File, dotted: str) -> File | None:
         """The file of the program that is a module, as an import in another file names it."""

@@ -253,7 +253,7 @@ def _enter(
     every = {a.arg: a for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs)}
     for name, cell in {**dict(zip(names, arguments, strict=False)), **named}.items():
         if name in every:
-            v.program.binding(every[name]).unify(cell)
+            v.program.give(every[name], cell)
         else:
             v.escape(cell, node, "is given to **kwargs")
     for cell in arguments[len(names) :]:

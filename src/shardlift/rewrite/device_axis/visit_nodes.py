@@ -180,11 +180,9 @@ def _shows_attributes(file: File, node: ast.Attribute) -> bool:
 
 @visit.register
 def _assign(node: ast.Assign | ast.AnnAssign | ast.NamedExpr, v: Visitor) -> Cell:
-    cell = Cell()
-    if node.value is not None:
-        cell = v.value(node.value)
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            v.bind(target, cell)
+    cell = v.value(node.value) if node.value is not None else Cell()
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        v.bind(target, cell)
     return cell
 
 
@@ -217,9 +215,10 @@ def _function(node: Function, v: Visitor) -> None:
     """Decorators and defaults, then the body; the cells of parameters connect it with its calls."""
     for decorator in getattr(node, "decorator_list", ()):
         if decorator in v.program.sites:
-            site, binding = v.program.sites[decorator], v.program.binding(node)
-            binding.add_made(Point(CellRole.MAPPED, v.at(decorator), site=site))
-            v.program.mapped.append((site, binding))
+            site = v.program.sites[decorator]
+            cell = Cell().add_made(Point(CellRole.MAPPED, v.at(decorator), site=site))
+            v.program.give(node, cell)
+            v.program.mapped.append((site, cell))
             v.program.hand_on(Known(node, v.file), v.at(decorator))
         else:
             v.lose(decorator, "is a decorator")
@@ -228,8 +227,6 @@ def _function(node: Function, v: Visitor) -> None:
         # A display of nothing has no arrays.
         if not isinstance(default, ast.Constant) and ast.unparse(default) not in ("()", "[]", "{}"):
             v.program.binding(argument).add_made(Point(CellRole.ELSEWHERE, v.at(default)))
-    for rest in filter(None, (node.args.vararg, node.args.kwarg)):
-        v.program.binding(rest).add_made(Point(CellRole.ELSEWHERE, v.at(rest)))
     called = v.program.function(Known(node, v.file))
     inner = Visitor(v.program, v.file, called)
     if isinstance(node, ast.Lambda):

@@ -109,7 +109,7 @@ class Visitor:
     def bind(self, target: ast.expr, cell: Cell) -> None:
         """Give a value to a target."""
         if isinstance(target, ast.Name):
-            self.program.binding(target).unify(cell)
+            self.program.give(target, cell)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(element, ast.Starred) for element in target.elts):
                 self.escape(cell, target, "is unpacked with a star")

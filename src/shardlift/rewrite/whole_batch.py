@@ -14,9 +14,7 @@ from shardlift.capture.schema import Untried
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import Obstacle, obstacle
-from shardlift.rewrite.device_axis.site_text import JIT
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
-from shardlift.rewrite.names import is_shadowed
 
 
 class JitObstacle(Enum):
@@ -26,10 +24,8 @@ class JitObstacle(Enum):
     NOT_TRIED = ("in the recorded run it was not tried on the whole batch", "{detail}")
     DIFFERS = ("on the whole batch it computes something else", "{detail}")
     INSIDE = ("it is also called inside of another program, where it was not looked at",)
-    STACKED_ARGUMENT = ("argument {detail} keeps its device axis",)
-    OTHER_ARGUMENT = ("argument {detail} is laid out in another way than in the recorded run",)
-    STACKED_OUTPUT = ("an output keeps its device axis",)
-    SHADOWED = (f"the name `{JIT}` means something else here",)
+    ARGUMENT = ("argument {detail} is laid out in another way than in the recorded run",)
+    OUTPUT = ("an output keeps its device axis",)
 
 
 _UNTRIED = {
@@ -77,11 +73,8 @@ def _refusal(
     if facts.nested or facts.transformed:
         return obstacle(JitObstacle.INSIDE)
     for number, layout in enumerate(layouts):
-        if layout is AxisLayout.STACKED:
-            return obstacle(JitObstacle.STACKED_ARGUMENT, detail=number)
-        if (layout is AxisLayout.GLOBAL) is not (number in trial.joined):
-            return obstacle(JitObstacle.OTHER_ARGUMENT, detail=number)
+        if layout is not (AxisLayout.GLOBAL if number in trial.joined else AxisLayout.WHOLE):
+            return obstacle(JitObstacle.ARGUMENT, detail=number)
     if any(layout is not AxisLayout.WHOLE for layout in decision.outputs(site)):
-        return obstacle(JitObstacle.STACKED_OUTPUT)
-    is_taken = is_shadowed(site.file, site.node, JIT)
-    return obstacle(JitObstacle.SHADOWED) if is_taken else None
+        return obstacle(JitObstacle.OUTPUT)
+    return None

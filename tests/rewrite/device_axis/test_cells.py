@@ -44,7 +44,7 @@ def test_two_values_become_one_class_with_all_that_is_known_of_them() -> None:
     assert _same(other, both)
     assert _made(both) == [(CellRole.REPLICATE, ())]
     assert [use.role for use in both.uses] == [CellRole.FIRST]
-    assert both.escapes == [SAID]
+    assert both.escaped == SAID
 
 
 def _three_in_a_row(a: Cell, b: Cell, c: Cell) -> None:
@@ -137,18 +137,18 @@ def test_what_escapes_does_so_with_all_its_parts() -> None:
     cell, stranger = Cell(), Cell()
     early = cell.part(0).part("w")
     cell.escape(SAID)
-    assert early.root().escapes == [SAID]
-    assert cell.part("late").escapes == [SAID]
-    assert stranger.escapes == []
+    assert early.root().escaped == SAID
+    assert cell.part("late").escaped == SAID
+    assert stranger.escaped is None
 
 
 def test_a_part_that_escapes_leaves_the_others_alone() -> None:
     cell = Cell()
     first, second = cell.part(0), cell.part(1)
     first.escape(SAID)
-    assert cell.root().escapes == second.root().escapes == []
+    assert cell.root().escaped is second.root().escaped is None
     cell.collapse()
-    assert second.root().escapes == [SAID]
+    assert second.root().escaped == SAID
 
 
 @pytest.mark.parametrize("first", [Cell.iterate, Cell.collapse])
@@ -159,7 +159,7 @@ def test_the_rows_of_a_tree_are_seen_where_it_is_iterated_over(
     cell = Cell()
     first(cell)
     then(cell)
-    assert (ITERATED in cell.root().escapes) == (first is not then)
+    assert (cell.root().escaped == ITERATED) == (first is not then)
 
 
 def test_a_list_of_trees_is_used_tree_by_tree() -> None:

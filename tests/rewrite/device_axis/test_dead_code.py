@@ -54,7 +54,7 @@ def test_a_function_that_only_the_old_text_used_is_removed() -> None:
 def test_no_blank_lines_are_left_where_the_last_function_was() -> None:
     shard = HEAD[HEAD.index("# Splits") : HEAD.index("def mean")]
     text = HEAD.replace(shard, "")
-    after = written(f"{text}\n\n{shard}")
+    after = written(f"{text}\n\n{shard.rstrip()}\n")
     assert "def shard(" not in after
     assert after.endswith("        print(out)\n")
 

@@ -156,6 +156,23 @@ MISSED = {
     "an object of a class without an __init__":
         "import typing\n\n\nclass Held(typing.NamedTuple):\n    tree: object\n"
     + LOOP.replace("    print(", "    print(Held(state).tree)\n    print("),
+    "a class of the program that is derived from another":
+        "\n\nclass Base:\n    def step(self, state, batch):\n        return p_step(state, batch)\n"
+    + "\n\nclass Holder(Base):\n    def step(self, state, batch):\n        return show(state)\n"
+    + LOOP.replace("p_step(state", "Base().step(state"),
+    "a mapped function or another one":
+        "\n\nif FAST:\n    @functools.partial(jax.pmap, axis_name='batch')\n"
+    + "    def step(state, batch):\n        return train_step(state, batch)\n"
+    + "else:\n    def step(state, batch):\n        return show(state)\n"
+    + LOOP.replace("p_step(state", "step(state"),
+    **{
+        f"a name that {name} binds, too": LOOP.replace("    for", f"    {lines}\n    for")
+        for name, lines in {
+            "an import": "if loader:\n        from library import state",
+            "a case": "match start:\n        case state:\n            pass",
+            "an except": "try:\n        pass\n    except ValueError as state:\n        pass",
+        }.items()
+    },
     "a walrus": LOOP.replace("p_step(state,", "p_step(state := make(),"),
     "a default": LOOP.replace("p_step(state", "one(state")
     + "\n\ndef one(state, batch, other=make()):\n    return p_step(other, batch)\n",

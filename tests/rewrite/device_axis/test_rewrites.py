@@ -190,5 +190,5 @@ def test_lines_of_findings_are_those_of_the_file_as_it_is() -> None:
     text = HEAD + LOOP + "\n\nother = jax.pmap(train_step, in_axes=-1)\n"
     _, result = migrated({"main.py": text}, goal=Goal.GLOBAL, facts=proven((0,), ()))
     (file,) = result.files
-    said = {place.span.line for place in file.refused if "from the end" in place.reason}
+    said = {place.span.line for place in file.refused if "count from the end" in place.reason}
     assert said == {text.splitlines().index("other = jax.pmap(train_step, in_axes=-1)") + 1}

@@ -188,9 +188,10 @@ def _with(option: str) -> str:
 
 NOT_PLAIN = {
     SCRIPT.replace("p_step(params, keys)", "p_step(params, key=keys)"):
-        "called with keyword arguments at /p/main.py:15: give all arguments by position",
+        "its call at /p/main.py:15 has keyword or unpacked arguments, or another number than "
+        "others: always give all arguments by position",
     SCRIPT.replace("p_step(params, keys)", "p_step(*(params, keys))"):
-        "called with unpacked arguments at /p/main.py:15: name each argument",
+        "its call at /p/main.py:15 has keyword or unpacked arguments",
     _with("static_broadcasted_argnums=1"): "it has static arguments: bind them with functools",
     _with("devices=jax.devices()"): "it is given devices: leave that out if it runs on all devices",
     _with("devices=jax.devices()[:2]"): "it has devices of its own",

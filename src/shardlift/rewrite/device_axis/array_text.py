@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from shardlift.check.renames import known_as
 from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Point
 from shardlift.rewrite.device_axis.site_text import Meshes
@@ -13,7 +14,6 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
-from shardlift.source.values import External
 
 # Functions that read a value before they return, and do not keep it.
 _READERS = frozenset(
@@ -29,7 +29,7 @@ _READS = (CellRole.FIRST, CellRole.INDEX)
 _PLACE = "\0"  # stands for a tree while the text around it is laid out
 _SIMPLE = (
     ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Dict, ast.List,
-    ast.DictComp, ast.ListComp,
+    ast.DictComp, ast.ListComp, ast.Tuple,  # which has parentheses where it is an argument
 )  # fmt: skip
 
 
@@ -63,9 +63,9 @@ def _placed(
     file, inner = made.at.file, made.inner
     assert inner is not None
     jax, imports = jax_name(file)
-    copy = f"{_numpy_name(file, jax)}.copy"
+    copy = f"{known_as(file, made.at.node, 'jax.numpy') or f'{jax}.numpy'}.copy"
     if made.types_numbers:
-        name = _name_of(file, "numpy")
+        name = known_as(file, made.at.node, "numpy")
         numpy = name or ("numpy" if "np" in file.index.module.names else "np")
         if name is None:
             imports |= {"import numpy" if numpy == "numpy" else "import numpy as np"}
@@ -99,7 +99,7 @@ def _read(use: Point, is_donated: bool) -> tuple[list[Edit], frozenset[str]]:
     """`unreplicate(x)` becomes `x`, or a copy of `x` if `x` may be donated later."""
     file, is_array = use.at.file, use.role is CellRole.INDEX
     jax, imports = jax_name(file)
-    copy = f"{_numpy_name(file, jax)}.copy"
+    copy = f"{known_as(file, use.at.node, 'jax.numpy') or f'{jax}.numpy'}.copy"
     if not is_donated or _is_read_now(file, use.at.node):
         return _without_call(use), frozenset()
     opening = f"{copy}(" if is_array else f"{jax}.tree.map({copy}, "
@@ -110,8 +110,7 @@ def _text_around(point: Point, opening: str = "", closing: str = "") -> list[Edi
     """The tree that a place is given, in its place, with other text around it."""
     file, node, inner = point.at.file, point.at.node, point.inner
     assert inner is not None
-    is_simple = isinstance(inner, (*_SIMPLE, ast.Tuple))  # an argument has its parentheses
-    if not opening and not closing and not is_simple:
+    if not opening and not closing and not isinstance(inner, _SIMPLE):
         opening, closing = "(", ")"
     return [
         Edit(file.stretch(*position(node), *position(inner)), opening),
@@ -130,17 +129,3 @@ def _is_read_now(file: File, node: ast.AST) -> bool:
         node, parent = parent, file.index.parents.get(parent)
     is_given = isinstance(parent, ast.Call) and node is not parent.func
     return isinstance(parent, ast.FormattedValue) or (is_given and file.called(parent) in _READERS)
-
-
-def _numpy_name(file: File, jax: str) -> str:
-    """The name of `jax.numpy` in a file that calls jax `jax`."""
-    return _name_of(file, "jax.numpy") or f"{jax}.numpy"
-
-
-def _name_of(file: File, module: str) -> str | None:
-    """The name of a module in a file."""
-    for name, bound in file.index.module.names.items():
-        alias = bound[0] if len(bound) == 1 else None
-        if isinstance(alias, ast.alias) and file.resolver.bound(alias) == (External(module),):
-            return name
-    return None

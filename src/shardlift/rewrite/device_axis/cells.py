@@ -80,20 +80,19 @@ ITERATED = Escape(None, "is iterated over as well as used as a whole")
 
 # What may have parts with layouts of their own.
 _WITH_PARTS = frozenset({CellRole.OUTPUT, CellRole.ELSEWHERE, CellRole.MAPPED})
-_MOST_ESCAPES = 8
 
 
 class Cell:
     """A value. What is known of its class is kept in one cell of the class, its root."""
 
-    __slots__ = ("collapsed", "escapes", "iterated", "link", "made", "parts", "uses")
+    __slots__ = ("collapsed", "escaped", "iterated", "link", "made", "parts", "uses")
 
     def __init__(self) -> None:
         """A value about which nothing is known yet."""
         self.link: Cell | None = None
         self.made: list[Point] = []
         self.uses: list[Point] = []
-        self.escapes: list[Escape] = []
+        self.escaped: Escape | None = None  # the first use that is not followed
         self.parts: dict[Key, Cell] = {}
         self.collapsed = False  # it is one tree: its parts are in its class
         self.iterated = False  # its elements are read one after the other
@@ -131,7 +130,7 @@ class Cell:
         other.link = one
         one.made += other.made
         one.uses += other.uses
-        one.escapes += [escape for escape in other.escapes if escape not in one.escapes]
+        one.escaped = one.escaped or other.escaped
         one.parts |= other.parts
         one.iterated |= other.iterated
         for left, right in pairs:
@@ -200,7 +199,7 @@ class Cell:
                     cell.part(EACH).unify(inner)
                 return cell.part(EACH)
             inner = cell.parts[key] = Cell()
-            inner.escapes = list(cell.escapes)
+            inner.escaped = cell.escaped
             inner.made = [replace(made, path=(*made.path, key)) for made in cell.made]
         return cell.parts[key].root()
 
@@ -222,5 +221,4 @@ class Cell:
     def escape(self, use: Escape) -> None:
         """Note that the value, with all its parts, is used where it is not followed."""
         for root in self.inside():
-            if use not in root.escapes and len(root.escapes) < _MOST_ESCAPES:
-                root.escapes.append(use)
+            root.escaped = root.escaped or use

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -59,6 +58,10 @@ _LOADERS = frozenset(
     }
 )  # fmt: skip
 _ALL_OF_A_MODULE = frozenset({"__dict__", "__getattribute__"})
+# Classes that a class may be derived from without another's code seeing its attributes.
+_PLAIN_BASES = frozenset(
+    map(External, ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"))
+)
 
 
 def connect(program: FollowedProgram) -> None:
@@ -82,7 +85,8 @@ def connect(program: FollowedProgram) -> None:
         for result in site.results[:1]:
             _split(site, result)
     for site, cell in program.mapped:  # one that goes where it is not followed does not change
-        site.obstacles += [_passed_on(escape) for escape in cell.root().escapes]
+        if (use := cell.root().escaped) is not None:
+            site.obstacles.append(_passed_on(use))
 
 
 def _passed_on(use: Escape) -> Obstacle:
@@ -107,12 +111,8 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
         _call_unknown(call)
         return
     (site,) = sites
-    obstacles = {
-        ObstacleKind.UNPACKED: not call.plain,
-        ObstacleKind.BY_KEYWORD: bool(call.named),
-        ObstacleKind.OTHER_NUMBER: site.arguments not in (None, len(call.arguments)),
-    }
-    site.obstacles += [obstacle(kind, at=call.at) for kind, is_so in obstacles.items() if is_so]
+    if not call.plain or call.named or site.arguments not in (None, len(call.arguments)):
+        site.obstacles.append(obstacle(ObstacleKind.ARGUMENTS, at=call.at))
     site.arguments = len(call.arguments)
     for argument in call.named:
         argument.escape(Escape(call.at, "is given by keyword"))
@@ -291,38 +291,35 @@ def _expose_names(
 def _expose_functions(program: FollowedProgram) -> None:
     owners = [(file, owner) for file in program.files for owner in file.index.nodes(ast.ClassDef)]
     for file, owner in owners:
-        program.top_class(owner, file)  # which notes what a library may see into
-    methods = [
-        (owner, node)
-        for _, owner in owners
-        for node in owner.body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-    counts = Counter(node.name for _, node in methods)
-    derived = {node.name for owner, node in methods if owner.bases}
-    overridden = {n for _, n in methods if n.name in derived and counts[n.name] > 1}
+        _expose_bases(program, file, owner)
     for file in program.files:
         for function in file.index.functions():
-            use = _other_callers(program, file, function, function in overridden)
+            use = _other_callers(program, file, function)
             if use is not None:
                 program.open(program.function(Known(function, file)), use)
 
 
-def _other_callers(
-    program: FollowedProgram, file: File, node: Function, is_overridden: bool
-) -> Escape | None:
+def _expose_bases(program: FollowedProgram, file: File, owner: ast.ClassDef) -> None:
+    """A class that is derived from another, and that one: each may use what the other has."""
+    values = [file.values(base) for base in owner.bases]
+    if owner.keywords or not all(bases and _PLAIN_BASES.issuperset(bases) for bases in values):
+        why = f"is an attribute of the class {owner.name}, whose base class may see it"
+        related = [Known(owner, file), *(value for bases in values for value in bases)]
+        for value in related:
+            if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
+                use = Escape(NodePlace(file, owner), why, outside=True)
+                program.leaked.setdefault(value.node, use)
+
+
+def _other_callers(program: FollowedProgram, file: File, node: Function) -> Escape | None:
     """Why the calls of a function are not all known."""
     name, owner, at = getattr(node, "name", ""), file.index.parents.get(node), NodePlace(file, node)
     if name in program.unresolved_names and file.index.function_around(node) is None:
         return Escape(program.unresolved_names[name], f"may be what {name} returns", True)
-    if isinstance(owner, ast.ClassDef):
-        leaked = program.leaked.get(program.top_class(owner, file))
-        if leaked is not None:
-            return leaked
+    if isinstance(owner, ast.ClassDef) and owner in program.leaked:
+        return program.leaked[owner]
     if name.startswith("__") and name.endswith("__") and name != "__init__":
         return Escape(at, f"is returned by {name}, which Python itself calls", True)
-    if is_overridden:
-        return Escape(at, f"is returned by {name}, which is overridden", True)
     if not program.function(Known(node, file)).calls:
         what = f"{name}, which nothing here calls" if name else "a lambda"
         return Escape(at, f"is returned by {what}", True)

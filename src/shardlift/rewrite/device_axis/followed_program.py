@@ -13,10 +13,6 @@ from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Function, Scope, all_arguments
 from shardlift.source.values import External, Instance, Known, Value
 
-# Classes that a class may be derived from without another's code seeing its attributes.
-_PLAIN_BASES = frozenset(
-    map(External, ("builtins.object", "abc.ABC", "typing.Generic", "typing.Protocol"))
-)
 # What may be around a function without changing what goes in and out.
 _PLAIN_DECORATORS = frozenset({"builtins.staticmethod", "builtins.classmethod", "jax.jit"})
 
@@ -78,11 +74,11 @@ class FollowedProgram:
         self._given: set[ast.AST] = set()  # bindings whose values were found
         self._read_at: dict[ast.AST, File] = {}  # bindings that something reads
         # The names that functions bind outside of themselves, at a time that is not known.
-        self.declared: dict[File, set[str]] = {}
+        self.declared: set[tuple[File, str]] = set()
         for file in self.files:
             listed = [node.names for node in file.index.nodes(ast.Global)]
             listed += [node.names for node in file.index.nodes(ast.Nonlocal)]
-            self.declared[file] = {name for names in listed for name in names}
+            self.declared |= {(file, name) for names in listed for name in names}
 
     # ---- names
 
@@ -137,29 +133,9 @@ class FollowedProgram:
 
     # ---- attributes of objects
 
-    def attribute(self, owner: ast.ClassDef, file: File, name: str) -> Cell:
-        """The cell of `self.name`, for all objects of a class and of related classes."""
-        top = self.top_class(owner, file)
-        return self.fields.setdefault((top, name), Cell())
-
-    def top_class(self, owner: ast.ClassDef, file: File) -> ast.ClassDef:
-        """The base class that stands for a class and all related ones."""
-        seen = {owner}
-        while True:
-            values = [value for base in owner.bases for value in file.values(base)]
-            bases = [v for v in values if isinstance(v, Known) and isinstance(v.node, ast.ClassDef)]
-            others = [v for v in values if not (isinstance(v, Known) or v in _PLAIN_BASES)]
-            if len(bases) > 1 or others or owner.keywords:
-                why = f"is an attribute of the class {owner.name}, whose base class may see it"
-                self.leaked.setdefault(owner, Escape(NodePlace(file, owner), why, outside=True))
-            if not bases or bases[0].node in seen:
-                return owner
-            base = bases[0].node
-            assert isinstance(base, ast.ClassDef)
-            if owner in self.leaked:
-                self.leaked.setdefault(base, self.leaked[owner])
-            owner, file = base, bases[0].file
-            seen.add(owner)
+    def attribute(self, owner: ast.ClassDef, name: str) -> Cell:
+        """The cell of `self.name`, for all objects of a class."""
+        return self.fields.setdefault((owner, name), Cell())
 
     # ---- functions
 
@@ -186,8 +162,7 @@ class FollowedProgram:
         elif isinstance(value, (Known, Instance)):
             assert isinstance(value.node, ast.ClassDef)
             why = f"is an attribute of the class {value.node.name}, which is passed on"
-            top = self.top_class(value.node, value.file)
-            self.leaked.setdefault(top, use or Escape(at, why, outside=True))
+            self.leaked.setdefault(value.node, use or Escape(at, why, outside=True))
 
     def open(self, called: Called, use: Escape) -> None:
         """Others may call a function: its parameters may be anything, and its result is theirs."""

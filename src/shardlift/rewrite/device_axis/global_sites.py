@@ -148,19 +148,14 @@ def _site(file: File, mention: Mention) -> GlobalSite:
     try:
         options = options_of(file, mention)
         plain, donated = plain_options(options), options.numbers("donate_argnums")
-        outputs = _listed(plain.out_axes)
-        if not {0, None} >= _listed(plain.in_axes):
-            raise UnsupportedError("its in_axes are not all 0 or None")
-        if len(outputs) != 1:
-            raise UnsupportedError("its out_axes are not the same for all outputs")
-        if not {0, None} >= outputs:
-            raise UnsupportedError("its out_axes are not all 0 or None")
     except (NotLiteralError, UnsupportedError) as error:
-        why = obstacle(ObstacleKind.OPTIONS, error=error)
+        why = obstacle(ObstacleKind.AS_TOLD, text=error)
         return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
+    outputs = _listed(plain.out_axes)
     obstacles = {
+        ObstacleKind.AXES: len(outputs) != 1 or not {0, None} >= outputs | _listed(plain.in_axes),
         ObstacleKind.GIVEN: bool(plain.devices),
-        ObstacleKind.FROM_END: any(number < 0 for number in donated),
+        ObstacleKind.NEGATIVE: any(number < 0 for number in donated),
         ObstacleKind.STATIC: bool(plain.static),
         ObstacleKind.MAPPED_AGAIN: is_mapped_again(file, node, options.operand),
         ObstacleKind.METHOD: decorated is not None
@@ -173,7 +168,7 @@ def _site(file: File, mention: Mention) -> GlobalSite:
         value if isinstance(value, Mapped) else None,
         plain.axis,
         plain.in_axes,
-        outputs.pop(),
+        None if outputs == {None} else 0,
         donated,
         obstacles=[obstacle(kind) for kind, is_so in obstacles.items() if is_so],
     )

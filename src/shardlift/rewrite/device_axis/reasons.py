@@ -26,14 +26,6 @@ class ObstacleKind(Enum):
     AS_TOLD = "{text}", ""
     # Where an array comes from.
     ORIGIN_UNKNOWN = "it is not known where it comes from", PLACE
-    UNMAPPED = (
-        "it comes from {at}, where out_axes=None gives it none",
-        "give it to the mapped function with in_axes=None",
-    )
-    PART_UNKNOWN = (
-        "it is not known what {at} reads of an output",
-        "unpack the output where the function is called",
-    )
     ROWS = "it has one row per device", PLACE
     PARAMETER = (
         "it comes from the parameter `{name}` at {at}, whose callers are not all known{see}",
@@ -78,9 +70,12 @@ class ObstacleKind(Enum):
         "let it always return the same parts",
     )
     # Of a site.
-    OPTIONS = "{error}", "write its options out, axes as 0 or None"
+    AXES = (
+        "its axes are not 0 or None, or its out_axes are not the same for all outputs",
+        "write jax.shard_map with other specs by hand",
+    )
     GIVEN = "it is given devices", "leave that out if it runs on all devices"
-    FROM_END = "an argument is counted from the end", "count it from the start"
+    NEGATIVE = "donate_argnums counts from the end", "count from the start"
     STATIC = "it has static arguments", "bind them with functools.partial"
     METHOD = "it maps a method", "map a function"
     NOTEBOOK = "cells of notebooks are not followed", "move the program to a script"
@@ -94,9 +89,10 @@ class ObstacleKind(Enum):
     )
     PASSED_ON = "the mapped function {escape}", "{advice}"
     SEVERAL = "several functions may be called at {at}", "call each by its own name"
-    BY_KEYWORD = ("it is called with keyword arguments at {at}", "give all arguments by position")
-    UNPACKED = "it is called with unpacked arguments at {at}", "name each argument"
-    OTHER_NUMBER = "it is called with another number of arguments at {at}", "always give all"
+    ARGUMENTS = (
+        "its call at {at} has keyword or unpacked arguments, or another number than others",
+        "always give all arguments by position",
+    )
     MAPPED_AGAIN = (
         "it may be mapped again, and is then not compiled again",
         "map it once, at the top level",

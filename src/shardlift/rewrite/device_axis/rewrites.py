@@ -34,11 +34,9 @@ from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.whole_batch import Steps, choose
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Kind, Match
-from shardlift.source.statements import cut
+from shardlift.source.model import Kind, Match
+from shardlift.source.statements import delete_with_gap
 from shardlift.source.text import Source, UnreadableError
-
-_ROUNDS = 4  # of looking for dead code: a function may be used by another one that is removed
 
 
 class GlobalTarget:
@@ -143,23 +141,20 @@ def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
 
 def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> None:
     """Remove functions that the old texts used, and that the new ones name nowhere."""
-    before = _mentions(files)
-    for _ in range(_ROUNDS):
+    before, has_dead_code = _mentions(files), True
+    while has_dead_code:  # a function may be used by another one that is removed
         new = [File(renderings[file.path].source, file.project) for file in files]
-        unused = before - _mentions(new)
-        has_dead_code = False
+        unused, has_dead_code = before - _mentions(new), False
         for old, file in zip(files, new, strict=True):
             if file.source.text != old.source.text and not file.path.endswith("__init__.py"):
-                functions = [n for n in file.index.root.body if isinstance(n, ast.FunctionDef)]
                 dead = [
-                    Match(node, "", (_cut_function(file, node),), kind=Kind.DEVICE_AXIS)
-                    for node in functions
+                    Match(node, "", (delete_with_gap(file, node),), kind=Kind.DEVICE_AXIS)
+                    for node in file.index.root.body
+                    if isinstance(node, ast.FunctionDef)
                     if node.name in unused and not node.decorator_list
                 ]
                 renderings[file.path].make(file, dead)
-                has_dead_code = has_dead_code or bool(dead)
-        if not has_dead_code:
-            return
+                has_dead_code |= bool(dead)
 
 
 def _mentions(files: Sequence[File]) -> set[str]:
@@ -171,16 +166,3 @@ def _mentions(files: Sequence[File]) -> set[str]:
         mentions |= {node.name for node in index.nodes(ast.alias)}
         mentions |= {str(node.value) for node in index.nodes(ast.Constant)}
     return mentions
-
-
-def _cut_function(file: File, node: ast.FunctionDef) -> Edit:
-    """Delete a function, the comment right above it and the blank lines below it."""
-    first, last = node.lineno, (node.end_lineno or node.lineno) + 1
-    while first > 1 and file.lines[first - 2].startswith("#"):
-        first -= 1
-    while last < len(file.lines) and not file.lines[last - 1].strip():
-        last += 1
-    is_last = last >= len(file.lines) and not file.lines[-1].strip()
-    while is_last and first > 2 and not file.lines[first - 2].strip():
-        first -= 1
-    return cut(file, (first, 0), last)

@@ -30,7 +30,7 @@ from shardlift.source.statements import newline
 MESH = "device_mesh"
 AT_CALL = "shard_map_at_call"
 JIT = "jit_over_devices"
-HELPERS = (MESH, AT_CALL, PER_ROW_OF)
+HELPERS = (MESH, AT_CALL, PER_ROW_OF, JIT)
 Helpers = frozenset[HelperRequest]
 
 
@@ -68,8 +68,7 @@ class Meshes:
             return f"{MESH}({written})", frozenset({HelperRequest(MESH)})
         names = self._names.setdefault(file, {})
         if axis not in names:
-            own = [f"{axis}_mesh"] if axis.isidentifier() else []
-            candidates = ["mesh", *own, *(f"mesh_{number}" for number in range(2, 99))]
+            candidates = ("mesh", f"{axis}_mesh", *(f"mesh_{k}" for k in range(2, 99)))
             names[axis] = first_free(file, candidates, {*names.values()})
         return names[axis], frozenset()
 

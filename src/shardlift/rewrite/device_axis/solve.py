@@ -83,7 +83,7 @@ class Decision:
             if number in cell.parts:
                 layouts.append(self.of(cell.parts[number]))
             else:  # nothing reads it, unless the whole tuple is used
-                is_used = cell.escapes or cell.uses or self.unproven(site, (number,))
+                is_used = cell.escaped or cell.uses or self.unproven(site, (number,))
                 layouts.append(AxisLayout.STACKED if is_used else AxisLayout.WHOLE)
         return layouts
 
@@ -165,20 +165,19 @@ def _not_whole(decision: Decision, root: Cell) -> Obstacle | None:
         if made.role not in (CellRole.REPLICATE, CellRole.OUTPUT):
             return _origin(made)
         if made.role is CellRole.OUTPUT and made.site is not None:
-            if made.site.out_axes is None:
-                return obstacle(ObstacleKind.UNMAPPED, at=made.at)
+            if not made.site.proofs(()):
+                return _without_facts(made.site)
             # A path leads to the output itself, or certainly to an element of a tuple.
             number, length = (*made.path, -1)[0], made.site.length() or 0
-            if made.path and not (isinstance(number, int) and number < length):
-                if not made.site.proofs(()):
-                    return _without_facts(made.site)
-                return obstacle(ObstacleKind.PART_UNKNOWN, at=made.at)
-    if root.escapes:
+            is_part = isinstance(number, int) and number < length
+            if made.site.out_axes is None or (made.path and not is_part):
+                return _origin(made)
+    if root.escaped is not None:
         for made in root.made:  # what differs between devices, whatever is given to its site
             proofs = made.site.proofs(made.path) if made.site is not None else []
             for proof in (proof for proof in proofs if proof.needs is None and proof.why):
                 return obstacle(ObstacleKind.MAY_DIFFER, leaf=proof.leaf, why=proof.why)
-        return _escaped(root.escapes[0], READ_FIRST_ROW)
+        return _escaped(root.escaped, READ_FIRST_ROW)
     is_mapped = any(point.role in (CellRole.ARGUMENT, CellRole.OUTPUT) for point in root.points)
     return _cannot_change(decision, root, is_mapped)
 
@@ -188,8 +187,8 @@ def _not_global(decision: Decision, root: Cell) -> Obstacle | None:
     for made in root.made:
         if made.role is not CellRole.SHARD:
             return _origin(made)
-    if root.escapes:
-        return _escaped(root.escapes[0], READ_BEFORE)
+    if root.escaped is not None:
+        return _escaped(root.escaped, READ_BEFORE)
     for use in root.uses:
         if use.role is not CellRole.ARGUMENT:
             return obstacle(ObstacleKind.ROWS_READ, at=use.at)

@@ -1,8 +1,8 @@
 """How pmap code makes stacked arrays and reads them, as far as a rewrite can undo it.
 
-Each idiom is a call of a library, or of a function of the program that does nothing else. The
-looser readings of `source.idioms.stacked_by` are enough to warn, but not to write the array as it
-was before: here every entry of a shape has to be understood.
+Each idiom is a call of a library, or of a function of the program that does nothing else. What
+`source.idioms.stacking_count` reads is enough to warn, but not to write the array as it was before:
+here every entry of a shape has to be understood.
 """
 
 from __future__ import annotations
@@ -116,8 +116,9 @@ def _only_call(file: File, function: ast.expr) -> tuple[Known | None, ast.Call |
 def _parameter(function: Known, node: ast.expr) -> str | None:
     """The name of the parameter of a function that an expression is."""
     value = function.file.only(node)
-    is_own = isinstance(value, Argument) and value.function is function.node
-    return value.node.arg if isinstance(value, Argument) and is_own else None
+    if not isinstance(value, Argument) or value.function is not function.node:
+        return None
+    return value.node.arg
 
 
 def _by_hand(file: File, call: ast.Call) -> Idiom | None:
@@ -135,9 +136,8 @@ def _by_hand(file: File, call: ast.Call) -> Idiom | None:
         given = [call.func.value, *given]
     elif name not in _RESHAPES or len(given) != 2:
         return None
-    return (
-        Idiom(CellRole.SHARD, given[0]) if _has_shape(file, given[0], given[1:], _SPLIT) else None
-    )
+    is_split = _has_shape(file, given[0], given[1:], _SPLIT)
+    return Idiom(CellRole.SHARD, given[0]) if is_split else None
 
 
 def _has_shape(
@@ -171,17 +171,13 @@ def _does_nothing_else(function: Known) -> bool:
     """Whether the body is a return, after assignments of constants and device counts."""
     if not isinstance(function.node, ast.FunctionDef):
         return True
-    parameters = {*positional(function.node)}
     for statement in function.node.body:
-        if isinstance(statement, ast.Assign):
-            names = {getattr(target, "id", None) for target in statement.targets}
-            is_plain = isinstance(function.file.only(statement.value), (Constant, External))
-            is_plain = is_plain or device_count(function.file, statement.value) is not None
-            if None in names or names & parameters or not is_plain:
-                return False
-        elif isinstance(statement, ast.Expr):
-            if not isinstance(statement.value, ast.Constant):
-                return False
-        elif not isinstance(statement, (ast.Return, ast.FunctionDef)):
-            return False
+        match statement:
+            case ast.Return() | ast.FunctionDef() | ast.Expr(ast.Constant()):
+                continue
+            case ast.Assign([ast.Name(name)], value) if name not in positional(function.node):
+                is_constant = isinstance(function.file.only(value), (Constant, External))
+                if is_constant or device_count(function.file, value) is not None:
+                    continue
+        return False
     return True

@@ -10,19 +10,22 @@ from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import PendingCall
 from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.rewrite.device_axis.visitor import Visitor, visit
-from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.scopes import FUNCTIONS, is_static, positional
 from shardlift.source.values import Known
 
 # Functions that return their argument, or its elements, with the same layout.
-_SAME = frozenset({"jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray"})
+_SAME = frozenset(
+    {
+        "jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray",
+        "builtins.dict",
+    }
+)  # fmt: skip
 _ELEMENTS = frozenset(
     {
         "builtins.iter", "builtins.next", "builtins.list", "builtins.tuple", "itertools.islice",
         "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     }
 )  # fmt: skip
-_TYPE_TESTS = frozenset({"builtins.isinstance", "builtins.issubclass", "builtins.super"})
 
 
 @visit.register
@@ -82,15 +85,6 @@ def _idiom(v: Visitor, node: ast.Call, made_by: Idiom) -> Cell:
 # ---- libraries: each gives None for a call that it does not understand
 
 
-def _dict(v: Visitor, node: ast.Call, name: str) -> Cell | None:
-    if node.args or not all(keyword.arg for keyword in node.keywords):
-        return _same(v, node, name)
-    cell = Cell()
-    for keyword in node.keywords:
-        cell.part(keyword.arg or "").unify(v.value(keyword.value))
-    return cell
-
-
 def _same(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     if not node.args:
         return None
@@ -119,29 +113,25 @@ def _zip(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     return cell
 
 
-def _map(v: Visitor, node: ast.Call, name: str) -> Cell | None:
-    """A function of the program on every element or, with the layout of its tree, every leaf."""
+def _map(v: Visitor, node: ast.Call, _: str) -> Cell | None:
+    """A function of the program on every element."""
     known = v.file.only(node.args[0]) if node.args else None
     if not isinstance(known, Known) or not v.program.is_plain(known):
         return None
     if len(node.args) < 2 or node.keywords or _has_starred(node):
         return None
     v.base(node.args[0])
-    cells = map(v.value, node.args[1:])
-    if name in TREE_MAPS:
-        return _enter(v, known, node, [cell.tree() for cell in cells]).tree()
-    mapped = Cell()
-    mapped.part(EACH).unify(_enter(v, known, node, [cell.each() for cell in cells]))
+    mapped, elements = Cell(), [v.value(argument).each() for argument in node.args[1:]]
+    mapped.part(EACH).unify(_enter(v, known, node, elements))
     return mapped
 
 
 _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
-    "builtins.dict": _dict,
     "builtins.enumerate": _zip,
+    "builtins.map": _map,
     "builtins.zip": _zip,
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(_ELEMENTS, _elements),
-    **dict.fromkeys({"builtins.map", *TREE_MAPS}, _map),
 }
 
 
@@ -155,15 +145,10 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
         return None
     arguments = _arguments(node)
     match func.attr, len(arguments):
-        case "append" | "extend" | "appendleft", 1:
+        case "append" | "extend", 1:
             base, given = v.value(func.value), v.value(arguments[0])
             base.part(EACH).unify(given.each() if func.attr == "extend" else given)
             return Cell()
-        case "astype", _:  # of every element: the layout stays
-            cell = v.value(func.value)
-            for argument in arguments:
-                v.lose(argument, "is given to astype")
-            return cell
         case "replace" | "_replace", count if count == len(node.keywords):
             cell = v.value(func.value).tree()  # a state, some of whose fields are others now
             for argument in arguments:
@@ -173,14 +158,9 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
             return v.value(func.value)
         case "pop" | "popleft", 0:
             return v.value(func.value).each()
-        case "clear", 0:
-            v.value(func.value)
-            return Cell()
-        case "items" | "values" | "keys", 0:
-            base, cell = v.value(func.value).tree(), Cell()
-            if func.attr != "keys":
-                element = cell.part(EACH)
-                (element.part(1) if func.attr == "items" else element).unify(base)
+        case "items" | "values", 0:
+            base, element = v.value(func.value).tree(), (cell := Cell()).part(EACH)
+            (element.part(1) if func.attr == "items" else element).unify(base)
             return cell
     return None
 
@@ -208,9 +188,8 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
             v.lose(child, f"is put into an object of {v.file.brief(node.func)}")
         return v.untraced(node)
     callee = _function(v, node.func)
-    is_test = v.file.called(node) in _TYPE_TESTS
     nodes = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
-    arguments = [Cell() if is_test and v.is_class(arg) else v.value(arg) for arg in nodes]
+    arguments = [v.value(node) for node in nodes]
     cells = [v.value(keyword.value) for keyword in node.keywords]
     call = PendingCall(v.at(node), node, callee, arguments, nodes, cells, Cell(), plain)
     v.program.pending.append(call)

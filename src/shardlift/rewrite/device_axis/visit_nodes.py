@@ -30,22 +30,15 @@ _SHOWS_NOTHING = frozenset({"__name__", "__qualname__", "__module__", "__doc__",
 def _parts(node: _WithParts, v: Visitor) -> None:
     """Whatever is inside, one after the other; of a condition, its terms."""
     for child in ast.iter_child_nodes(node):
-        v.block(child.values if isinstance(child, ast.BoolOp) else [child])
+        for term in child.values if isinstance(child, ast.BoolOp) else [child]:
+            negated = isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.Not)
+            v.value(term.operand if negated else term)  # type: ignore[attr-defined]
 
 
 @visit.register
 def _name(node: ast.Name, v: Visitor) -> Cell:
     v.hand_on(node)
     return v.lookup(node)
-
-
-@visit.register
-def _unary_operation(node: ast.UnaryOp, v: Visitor) -> Cell:
-    if isinstance(node.op, ast.Not):
-        v.value(node.operand)
-        return Cell()
-    v.lose_children(node)
-    return v.untraced(node)
 
 
 @visit.register
@@ -154,12 +147,12 @@ def _attribute(node: ast.Attribute, v: Visitor) -> Cell:
             v.program.hand_on(owner, v.at(node))
         if any(isinstance(value, Known) for value in v.file.values(node)):
             return v.untraced(node)  # a method, or a property
-        return v.program.attribute(owner.node, owner.file, node.attr)
+        return v.program.attribute(owner.node, node.attr)
     module = v.program.module_of(v.file, node.value)
     if module is not None:
         return v.program.every_binding(module, module.index.module, node.attr)
     v.program.unresolved_names.setdefault(node.attr, v.at(node))
-    base = Cell() if v.is_class(node.value) and not shows_all else v.value(node.value)
+    base = v.value(node.value)
     if node.attr == "dtype":
         return v.untraced(node)
     if node.attr in _OF_ARRAYS:
@@ -254,7 +247,7 @@ def _class(node: ast.ClassDef, v: Visitor) -> None:
             v.escape(cell, binding, f"is the attribute {name} of a class")
             value = getattr(v.file.index.parents.get(binding), "value", None)
             if value is not None and not isinstance(value, ast.Constant):  # all objects have it
-                cell = v.program.attribute(node, v.file, name)
+                cell = v.program.attribute(node, name)
                 cell.add_made(Point(CellRole.ELSEWHERE, v.at(binding)))
 
 

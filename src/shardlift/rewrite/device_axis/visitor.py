@@ -78,7 +78,7 @@ class Visitor:
             bound = after_definition(index, scope, next(around, scope.node), node.id)
         elif not scope.is_comprehension:
             bound = within_scope(index, scope, node)
-        if node.id in self.program.declared[self.file]:  # a function may bind it at any time
+        if (self.file, node.id) in self.program.declared:  # a function may bind it at any time
             bound = scope.names[node.id]
         return self.program.any_of(self.file, scope, node.id, bound)
 
@@ -91,11 +91,6 @@ class Visitor:
         """The object of a class of the program that an expression is, if it can only be that."""
         value = self.file.only(node)
         return value if isinstance(value, Instance) else None
-
-    def is_class(self, node: ast.expr) -> bool:
-        """Whether an expression can only be a class of the program."""
-        values = self.file.values(node)
-        return all(isinstance(v, Known) and isinstance(v.node, ast.ClassDef) for v in values)
 
     def base(self, node: ast.expr) -> None:
         """Visit what a known function, object or attribute is had from, unless it is a name."""
@@ -129,7 +124,7 @@ class Visitor:
                 self.program.hand_on(value, self.at(target))
         if owner is not None:
             self.base(target)
-            self.program.attribute(owner.node, owner.file, target.attr).unify(cell)
+            self.program.attribute(owner.node, target.attr).unify(cell)
             return
         if module is not None:
             self.program.every_binding(module, module.index.module, target.attr).unify(cell)

@@ -87,7 +87,7 @@ def test_the_stacks_of_this_process() -> None:
 STARTERS = {"run", "Popen", "call", "check_call", "check_output", "getoutput"}
 OTHERS = {("os", "system"), ("os", "popen"), ("os", "spawnv"), ("pty", "spawn")}
 # The helper itself, and a tool that no test runs.
-MAY = {"children.py", "fuzz/verify.py", "legacy/record.py"}
+MAY = {"children.py", "legacy/record.py"}
 
 
 def starters(text: str) -> list[int]:

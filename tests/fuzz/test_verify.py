@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("ranks_are_promoted")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", [1, 5, 8])
+@pytest.mark.parametrize("seed", [1, 5])
 def test_pairs(seed: int) -> None:
     tally, recorded = Tally(), None
     with jax.numpy_dtype_promotion("standard"):  # as the programs of users

@@ -1,25 +1,22 @@
-"""``python -m tests.fuzz.verify [--pairs 1000] [--seconds S] [--seed 0] [--jobs N]``.
+"""``python -m tests.fuzz.verify [--pairs 1000] [--seconds S] [--seed 0]``.
 
 Pairs of programs for `verify`. A random training program in pmap is moved to shard_map: rightly,
 with up to four harmless changes at once, or with one planted mistake on top of them. `verify` must
 call the first ones the same, none of the others, and name the planted cause or none. The programs
-run in this process: recording and comparing are those of the command. With ``--jobs``, processes
-share the seeds.
+run in this process: recording and comparing are those of the command.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import re
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tests.fuzz import quick_jax
@@ -37,11 +34,7 @@ from tests.fuzz.verify_programs import (
     BACKWARD,
     HARMLESS,
     MISTAKES,
-    Case,
-    changed,
     moved,
-    nested_program,
-    nested_text,
     rewritten,
     right_program,
 )
@@ -86,9 +79,6 @@ class Pair:
 def pairs_of(seed: int) -> Iterator[Pair]:
     """All pairs of one program."""
     rng = random.Random(seed)
-    if seed % 8 == 0:
-        yield from nested_pairs(rng)
-        return
     old = right_program(rng)
     for name, change in HARMLESS.items():
         new = None if name == "two sites" and old.phases else change(moved(old, rng), rng)
@@ -106,32 +96,12 @@ def pairs_of(seed: int) -> Iterator[Pair]:
             yield Pair(name, False, old.text(), new.text())
 
 
-def nested_pairs(rng: random.Random) -> Iterator[Pair]:
-    """Pairs of pmaps inside one another."""
-    old = nested_program(rng)
-    new = replace(old, layout="mesh")
-    yield Pair("nested", True, nested_text(old), nested_text(new))
-    mean = old.lines["mean"]
-    for axes in ('"j"', '"k"', '("k", "j")'):
-        other = replace(new, lines={**new.lines, "mean": f"m = lax.pmean(x * w, {axes})"})
-        if other.lines["mean"] != mean:
-            yield Pair("nested: other axes", False, nested_text(old), nested_text(other))
-    for name, line, text, wrong in (
-        ("nested: sum for mean", "mean", "pmean", "psum"),
-        ("nested: mean for sum", "total", "psum", "pmean"),
-        ("nested: index", "index", '"k"', '"j"'),
-    ):
-        other_case: Case | None = changed(new, line, text, wrong)
-        assert other_case is not None
-        yield Pair(name, False, nested_text(old), nested_text(other_case))
-
-
 # What the cause of a planted mistake must say. Each line that is printed has to fit.
 _TIMES = r"[248]\.000 times too "
 _ONLY = r"only (before|after)|^more \w+ (before|after)"
 CAUSES = {
-    r"reduction: (gradient|loss|complex|scan)|phase: sum|nested: sum": rf"{_TIMES}large",
-    r"reduction: (total|divided again)|nested: mean for": rf"{_TIMES}small",
+    r"reduction: (gradient|loss|complex|scan)|phase: sum": rf"{_TIMES}large",
+    r"reduction: (total|divided again)": rf"{_TIMES}small",
     r"scale: gradient|phase: scale": r"8\.000 times too large",
     r"scale: gathered": r"1\.001 times too large",
     r"key: one for all": r"one random key for all devices|key.*value of the first",
@@ -152,7 +122,6 @@ CAUSES = {
 TRUE = {
     r"reduction: gathered": r"8\.000 times too large",
     r"scale: step": r"2\.000 times too large: by a factor",
-    r"nested: other axes": r"devices disagree|every device has the same value|the mean over",
 }
 
 
@@ -201,11 +170,6 @@ class Tally:
             if self.untrue[f"{kind} cause, {pair.name}"] < 3:
                 print(f"{kind} cause, {pair.name}, seed {seed}: {causes}", file=REPORT, flush=True)
 
-    def merge(self, tree: dict[str, dict[str, int]]) -> None:
-        """Add the counts of another process."""
-        for name, counts in tree.items():
-            getattr(self, name).update(counts)
-
     def summary(self) -> str:
         """All counts."""
         lines = [f"{number:6} {name}" for name, number in sorted(self.counts.items())]
@@ -235,28 +199,9 @@ def work(options: argparse.Namespace) -> Tally:
                 )
                 if tally.counts["errors"] < 3:
                     print(f"{pair.old}\n------\n{pair.new}", file=REPORT, flush=True)
-        seed += options.step
-        if seed % (20 * options.step) == options.seed % options.step:
+        seed += 1
+        if seed % 20 == 0:
             jax.clear_caches()  # the functions of these programs are gone, what was compiled is not
-    return tally
-
-
-def share(options: argparse.Namespace) -> Tally:
-    """The same in several processes."""
-    command = [sys.executable, "-m", "tests.fuzz.verify", "--json", "--step", str(options.jobs)]
-    command += ["--pairs", str(options.pairs // options.jobs), "--seconds", str(options.seconds)]
-    children = [
-        subprocess.Popen(
-            [*command, "--seed", str(options.seed + k)], stdout=subprocess.PIPE, text=True
-        )
-        for k in range(options.jobs)
-    ]
-    tally = Tally()
-    for child in children:
-        lines = (child.communicate()[0] or "").splitlines()
-        tree = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
-        tally.merge(tree or {"counts": {"processes that crashed": 1}})
-        print("\n".join(lines[: -1 if tree else None]), file=REPORT)
     return tally
 
 
@@ -266,24 +211,11 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=0, help="0: no limit")
     parser.add_argument("--seed", type=int, default=0, help="of the first program")
-    parser.add_argument("--step", type=int, default=1, help="from one seed to the next")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--json", action="store_true", help="the counts as one line of JSON")
     options = parser.parse_args()
     began = time.perf_counter()
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    tally = share(options) if options.jobs > 1 else work(options)
-    if options.json:
-        counts = (("counts", tally.counts), ("wrong", tally.wrong), ("untrue", tally.untrue))
-        tree: dict[str, object] = {name: dict(count) for name, count in counts}
-        if options.jobs > 1:  # the whole, which no other process merges
-            seconds = round(time.perf_counter() - began)
-            tree |= {"jax": jax.__version__, "seconds": seconds}
-            tree |= {"seed": options.seed, "jobs": options.jobs}
-        print(json.dumps(tree), file=REPORT)
-    else:
-        seconds = time.perf_counter() - began
-        print(f"JAX {jax.__version__}, {seconds:.0f} s\n{tally.summary()}", file=REPORT)
+    tally, seconds = work(options), time.perf_counter() - began
+    print(f"JAX {jax.__version__}, {seconds:.0f} s\n{tally.summary()}", file=REPORT)
     bad = ("false alarm", "false identical", "errors", "another cause")
     return int(any(tally.counts[name] for name in bad))
 

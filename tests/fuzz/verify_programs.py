@@ -195,47 +195,6 @@ def moved(case: Case, rng: random.Random) -> Case:
     return replace(case, layout=rng.choice([*layouts, "helper"]))
 
 
-def nested_program(rng: random.Random) -> Case:
-    """A random program of two pmaps inside one another, which has no layout but this one."""
-    axes = rng.choice(['"j"', '"k"', '("k", "j")'])
-    lines = {
-        "mean": f"m = lax.pmean(x * w, {axes})",
-        "index": 'd = lax.axis_index("k").astype(x.dtype)',
-        "total": 'total = lax.psum(jnp.sum(x), "j")',
-        "update": rng.choice(["y = x - m + d", "y = x - jnp.sign(m) * (1 + d)"]),
-    }
-    return Case(
-        rng.randrange(1000),
-        rng.randint(1, 3),
-        rng.randint(2, 4),
-        1,
-        lines,
-        {"y": "y"},
-        layout="nested",
-    )
-
-
-def nested_text(case: Case) -> str:
-    """A nested program: in pmaps, or over a mesh of two axes."""
-    body = "\n".join(f"    {line}" for line in case.lines.values())
-    mapped = 'jax.pmap(jax.pmap(step, "j", in_axes=(None, 0)), "k", in_axes=(None, 0))'
-    if case.layout != "nested":
-        mapped = """jax.jit(jax.shard_map(
-    lambda w, x: jax.tree.map(lambda y: y[None, None], step(w, x[0, 0])),
-    mesh=Mesh(np.array(jax.devices()).reshape(2, 4), ("k", "j")),
-    in_specs=(P(), P("k", "j")), out_specs=P("k", "j"), check_vma=False))"""
-    return f"""
-rng = np.random.default_rng({case.seed})
-w = rng.normal(size={case.features}).astype("f4")
-X = rng.normal(size=(2, 4, {case.batch}, {case.features})).astype("f4")
-def step(w, x):
-{body}
-    return y, total
-f = {mapped}
-f(w, X)
-"""
-
-
 def with_lines(case: Case, **lines: str) -> Case:
     """The case with other or further lines; the update stays the last."""
     update = lines.pop("update", case.lines["update"])

@@ -199,15 +199,10 @@ def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
 
 
 def test_a_project_with_many_places_left_has_a_line_per_reason(project: Path) -> None:
-    for number in range(20):
-        (project / f"m{number:02}.py").write_text("from flax import optim\nprint(optim.Adam)\n")
-    result = _run()
-    said = (
-        "left as it is: flax.optim was removed in flax 0.6: see optax: 20 places in 20 files (m00"
-    )
-    assert said in result.stderr
-    assert result.stderr.count("left as it is") == 1
-    assert _run("--verbose").stderr.count("left as it is: ") == 20
+    for number in range(3):
+        (project / f"m{number}.py").write_text("from flax import optim\nprint(optim.Adam)\n")
+    said = "m0.py:1:18: left as it is: flax.optim was removed in flax 0.6: see optax (and 2 other"
+    assert f"{said} places: m1.py:1:18, m2.py:1:18)" in _run().stderr
 
 
 def test_the_name_that_needs_a_newer_jax_is_said(project: Path) -> None:

@@ -69,7 +69,7 @@ def test_the_description_has_every_fact(project: Path) -> None:
         "What it needs": ["JAX 0.7 or newer", "\n  - `pyproject.toml`: `jax>=0.4`\n"],
         "What stays as it is": [
             "- `pkg/train.py:5:9`: left as it is: its in\\_axes count from the end",
-            "- `pkg/train.py`: comments or strings still speak of pmap: line 5",
+            "- Comments or strings still speak of pmap in 1 line: `pkg/train.py:5`",
         ],
         "What was verified": ["Nothing was run"],
         "What to do next": ["documents for `pmap`: a mock of it"],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,16 +33,11 @@ def _leftovers_in(file: FileResult) -> Iterator[Leftover]:
     kinds = {change.kind for change in file.rewritten}
     if not file.path.endswith(".py") or not kinds & {Kind.SITE, Kind.VALUE, Kind.DEVICE_AXIS}:
         return
-    named = set(_lines_with_names(ast.parse(file.after)))
     old = set(split_lines(file.before))  # not the lines of a helper that is new
-    for number, line in enumerate(split_lines(file.after), start=1):
-        if line in old and _PMAP.search(line) and number not in named:
-            yield Leftover(file.path, number, line.strip()[:_LONGEST])
-
-
-def _lines_with_names(tree: ast.Module) -> Iterator[int]:
-    """The lines where code, not a comment or a string, has a name such as pmap."""
-    for node in ast.walk(tree):
-        parts = (getattr(node, field, None) for field in ("id", "attr", "name", "arg"))
-        if any(isinstance(part, str) and _PMAP.search(part) for part in parts):
-            yield getattr(node, "end_lineno" if isinstance(node, ast.Attribute) else "lineno")
+    lines = split_lines(file.after)
+    for token in tokenize.generate_tokens(io.StringIO(file.after, newline="").readline):
+        if token.type != tokenize.NAME:
+            for match in _PMAP.finditer(token.string):
+                number = token.start[0] + token.string.count("\n", 0, match.start())
+                if lines[number - 1] in old:
+                    yield Leftover(file.path, number, lines[number - 1].strip()[:_LONGEST])

@@ -16,7 +16,7 @@ from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
-from shardlift.source.model import Finding, Kind, Span, Version
+from shardlift.source.model import Finding, Kind, Version
 from shardlift.source.target import NEWEST, Pin
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ _KINDS = {
     Kind.NAME: "with an old name",
     Kind.DEVICE_AXIS: "device axis",
 }
-_SHOWN = 3  # files with the same missing name, reason or stale text
-_SHOWN_LINES = 8
-_SCREEN = 12  # lines on what is left that a reader looks through
+_SHOWN = 5  # places with the same missing name, reason or stale text
 _WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
@@ -86,15 +84,7 @@ class RewriteReport:
                 *(_processes(choice, quoting.code) for choice in migration.processes),
             ],
             "What it needs": needs(migration, self.pins, self.too_old, quoting.code),
-            "What stays as it is": [
-                *_refusals(migration.files, quoting, sys.maxsize if verbose else _SCREEN),
-                *_by_hand(self.left_broken, quoting),
-                *(
-                    f"{quoting.code(path)}: not looked at: {quoting.text(why)}"
-                    for path, why in migration.unreadable
-                ),
-                *_stale_lines(migration, quoting.code, verbose),
-            ],
+            "What stays as it is": [*_left(self, quoting, verbose)],
             "What was verified": _results(self.verified, self.command, quoting, verbose),
         }
 
@@ -114,9 +104,8 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
     return lines
 
 
-def _few(places: Iterable[str], quote: Callable[[str], str]) -> str:
-    listed = list(places)
-    return ", ".join(map(quote, listed[:_SHOWN])) + ", ..." * (len(listed) > _SHOWN)
+def _few(places: Sequence[str], quote: Callable[[str], str], most: int = _SHOWN) -> str:
+    return ", ".join(map(quote, places[:most])) + ", ..." * (len(places) > most)
 
 
 def _totals(report: RewriteReport, quote: Callable[[str], str]) -> Iterator[str]:
@@ -149,7 +138,6 @@ def _each_change(migration: Migration, quoting: Quoting) -> Iterator[str]:
         for change in file.rewritten:
             where = quoting.code(place(file.path, change.span))
             yield f"{where}: rewritten: {quoting.text(change.text)}"
-        yield from _by_reason(file.path, file.skipped, "skipped", quoting)
 
 
 def _processes(choice: ProcessChoice, quote: Callable[[str], str]) -> str:
@@ -165,71 +153,45 @@ def _processes(choice: ProcessChoice, quote: Callable[[str], str]) -> str:
     return f"{written}, because of {quote(f'{line.path}:{line.line}')}: {quote(line.text)}."
 
 
-def _by_reason(path: str, changes: Sequence[Change], said: str, quoting: Quoting) -> Iterator[str]:
-    """One line for all places of a file that share a reason."""
-    groups: dict[str, list[Change]] = {}
-    for change in sorted(changes, key=lambda change: change.span):
-        groups.setdefault(change.reason, []).append(change)
+def _by_reason(
+    said: str, places: Iterable[tuple[str, str]], quoting: Quoting, most: int = _SHOWN
+) -> Iterator[str]:
+    """One line for all places, each with its reason, that share one."""
+    groups: dict[str, list[str]] = {}
+    for where, reason in places:
+        groups.setdefault(reason, []).append(where)
     for reason, (first, *others) in groups.items():
-        lines = _line_numbers([_line(change.span) for change in others])
-        also = f" (and {count(len(others), 'other place')}: {lines})" if others else ""
-        where = quoting.code(place(path, first.span))
-        yield f"{where}: {said}: {quoting.text(reason)}{also}"
+        shown = f"{count(len(others), 'other place')}: {_few(others, quoting.code, most)}"
+        also = f" (and {shown})" if others else ""
+        yield f"{quoting.code(first)}: {said}{quoting.text(reason)}{also}"
 
 
-def _refusals(files: Sequence[FileResult], quoting: Quoting, most: int) -> list[str]:
-    """What is left: a line per reason and file, or per reason alone if that is more than `most`."""
-    said = "left as it is"
-    lines = [line for file in files for line in _by_reason(file.path, file.refused, said, quoting)]
-    if len(lines) <= most:
-        return lines
-    groups: dict[str, list[tuple[str, Change]]] = {}
-    for file in files:
-        for change in sorted(file.refused, key=lambda change: change.span):
-            groups.setdefault(change.reason, []).append((file.path, change))
-    lines = []
-    for reason, places in groups.items():
-        first = {path: place(path, change.span) for path, change in reversed(places)}
-        where = f"{count(len(places), 'place')} in {count(len(first), 'file')}"
-        shown = _few(reversed(first.values()), quoting.code)
-        lines.append(f"{said}: {quoting.text(reason)}: {where} ({shown})")
-    return lines
+def _places_of(
+    migration: Migration, changes: Callable[[FileResult], Sequence[Change]]
+) -> Iterator[tuple[str, str]]:
+    """The places of some changes of each file, in order, with their reasons."""
+    for file in migration.files:
+        for change in sorted(changes(file), key=lambda change: change.span):
+            yield place(file.path, change.span), change.reason
 
 
-def _by_hand(findings: Sequence[Finding], quoting: Quoting) -> list[str]:
-    """What is broken and left to the reader, a line per rule and message."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        groups.setdefault((finding.code, finding.message), []).append(finding)
-    lines = [f"Broken, and left to you: {count(len(findings), 'place')}."] if findings else []
-    for (rule, message), (first, *others) in groups.items():
-        also = f" (and {count(len(others), 'other place')})" if others else ""
-        where = quoting.code(place(first.path, first.span))
-        lines.append(f"- {where}: {rule} {quoting.text(message)}{also}")
-    return lines if len(lines) <= _SHOWN_LINES else [*lines[:_SHOWN_LINES], "- ..."]
-
-
-def _line(span: Span) -> str:
-    return str(span.line) if span.cell is None else f"cell {span.cell}:{span.line}"
-
-
-def _line_numbers(lines: Sequence[str]) -> str:
-    """The first of some lines: `line 3, 7`, or of a notebook `cell 2:3, cell 4:1`."""
-    shown = [*lines[:_SHOWN_LINES], *["..."] * (len(lines) > _SHOWN_LINES)]
-    return f"{'line ' if ''.join(lines[:1]).isdigit() else ''}{', '.join(shown)}"
-
-
-def _stale_lines(migration: Migration, quote: Callable[[str], str], verbose: bool) -> list[str]:
-    """The comments and strings that still speak of pmap: a line per file, or one for many."""
-    by_file: dict[str, list[str]] = {}
-    for path, line, _ in find_leftovers(migration):
-        by_file.setdefault(path, []).append(str(line))
-    stale = "comments or strings still speak of pmap"
-    if len(by_file) > _SHOWN and not verbose:
-        first = (f"{path}:{lines[0]}" for path, lines in by_file.items())
-        number = count(sum(map(len, by_file.values())), "line")
-        return [f"{stale}: {number} in {len(by_file)} files ({_few(first, quote)})"]
-    return [f"{quote(path)}: {stale}: {_line_numbers(lines)}" for path, lines in by_file.items()]
+def _left(report: RewriteReport, quoting: Quoting, verbose: bool) -> Iterator[str]:
+    """What is not rewritten and why, what is broken, and what still speaks of pmap."""
+    migration, most = report.migration, sys.maxsize if verbose else _SHOWN
+    refused = _places_of(migration, lambda file: file.refused)
+    yield from _by_reason("left as it is: ", refused, quoting, most)
+    if verbose:
+        skipped = _places_of(migration, lambda file: file.skipped)
+        yield from _by_reason("skipped: ", skipped, quoting, most)
+    if broken := report.left_broken:
+        yield f"Broken, and left to you: {count(len(broken), 'place')}."
+        found = ((place(one.path, one.span), f"{one.code} {one.message}") for one in broken)
+        yield from (f"- {line}" for line in _by_reason("", found, quoting, most))
+    for path, why in migration.unreadable:
+        yield f"{quoting.code(path)}: not looked at: {quoting.text(why)}"
+    if stale := [f"{path}:{line}" for path, line, _ in find_leftovers(migration)]:
+        shown = _few(stale, quoting.code, most)
+        yield f"Comments or strings still speak of pmap in {count(len(stale), 'line')}: {shown}"
 
 
 def _results(

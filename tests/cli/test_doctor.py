@@ -16,11 +16,9 @@ from click.testing import CliRunner
 
 from shardlift import __version__
 from shardlift.cli import doctor as module
-from shardlift.cli.doctor import doctor, notes
+from shardlift.cli.doctor import doctor
 from shardlift.source import old_libraries
 from tests import children
-
-FINE = {"jax": "0.12.0.1", "jaxlib": "0.12.0.1", "flax": "0.12.12"}
 
 
 @pytest.mark.slow
@@ -41,34 +39,18 @@ def test_all_is_well_here():
 
 def test_without_jax_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.setattr(module, "_PACKAGES", ("no_such_package",))
     result = CliRunner().invoke(doctor)
     assert result.exit_code == 2
-    assert "jax not installed" in result.output
+    assert "no_such_package not installed" in result.output
     assert 'pip install "shardlift[jax]"' in result.output
 
 
 def test_an_old_jax_is_refused(monkeypatch):
-    monkeypatch.setattr(module, "_version", lambda name: "0.7.2")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.7.2")
     result = CliRunner().invoke(doctor)
     assert result.exit_code == 2
-    assert "JAX 0.7.2 is too old" in result.output
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({}, None),
-        ({"jax": "0.10.2", "jaxlib": "0.10.2"}, None),
-        ({"jax": "0.99.1", "jaxlib": "0.99.0"}, "newer than the tested 0."),
-        ({"jaxlib": "0.10.2"}, "jaxlib 0.10.2 does not fit JAX 0.12.0.1"),
-        ({"flax": "0.8.5"}, "pip install -U 'flax>=0.12.7'"),
-        ({"jax": None}, "without JAX only check, fix, migrate, report, rule and status work"),
-    ],
-)
-def test_what_is_not_supported_is_named(change: dict[str, str | None], sentence: str | None):
-    said = list(notes(FINE | change))
-    assert len(said) == (sentence is not None)
-    assert (sentence or "") in "".join(said)
+    assert "JAX 0.7.2 is installed, but 0.10 or newer is needed" in result.output
 
 
 def test_what_fails_is_told_with_its_error_and_a_way_out(monkeypatch):

@@ -24,7 +24,7 @@ from shardlift.cli.formats import migration_json, pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import RewriteReport
 from shardlift.cli.requirements import too_old
-from shardlift.cli.stop import end_by_exception, stop, stop_without_jax
+from shardlift.cli.stop import end_by_exception, need_jax, stop
 from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
@@ -194,10 +194,9 @@ def _verify(
     asked: Request,
 ) -> VerifiedMigration:
     """What of the migration holds in a run of the command."""
-    try:
-        from shardlift.cli import verified_migration
-    except ImportError as error:
-        stop_without_jax(error)
+    need_jax()
+    from shardlift.cli import verified_migration
+
     try:
         with end_by_exception(), phases(asked.quiet) as tell:
             return verified_migration.verify_migration(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import importlib.util
 import signal
 import sys
 import threading
@@ -12,6 +14,7 @@ from typing import NoReturn
 import click
 
 from shardlift._escape import escape_control
+from shardlift.source.model import version
 
 OLDEST = (0, 10)  # JAX
 
@@ -47,24 +50,19 @@ def _end(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
+def need_jax() -> None:
+    """Exit with 2 if JAX is not installed, or is older than 0.10."""
+    if importlib.util.find_spec("jax") is None:
+        stop('JAX is not installed: pip install "shardlift[jax]"')
+    stop_if_jax_is_too_old()
+
+
 def stop_if_jax_is_too_old() -> None:
-    """Exit with 2 if the installed JAX is older than 0.10."""
-    import importlib.metadata
-
-    from shardlift.source.model import version
-
-    try:
+    """Exit with 2 if the installed JAX is older than 0.10; one that cannot be told may be fine."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
         installed = importlib.metadata.version("jax")
-        too_old = version(installed) < OLDEST
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return  # without JAX the import fails later; a version that cannot be read may be fine
-    if too_old:
-        stop(
-            f"JAX {installed} is installed, but 0.10 or newer is needed. That version still runs "
-            "pmap programs unmodified; `shardlift record-legacy` records them there."
-        )
-
-
-def stop_without_jax(error: ImportError) -> NoReturn:
-    """Exit with 2 because JAX, or something that it needs, cannot be imported."""
-    stop(f'{error}: pip install "shardlift[jax]"')
+        if version(installed) < OLDEST:
+            stop(
+                f"JAX {installed} is installed, but 0.10 or newer is needed. That version still "
+                "runs pmap programs unmodified; `shardlift record-legacy` records them there."
+            )

@@ -9,12 +9,7 @@ import click
 
 from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console, phases
-from shardlift.cli.stop import (
-    end_by_exception,
-    stop,
-    stop_if_jax_is_too_old,
-    stop_without_jax,
-)
+from shardlift.cli.stop import end_by_exception, need_jax, stop
 from shardlift.cli.stuck import explain_error
 from shardlift.cli.verify_options import ToleranceOption
 
@@ -127,12 +122,10 @@ def verify(
     verbose: bool,
 ) -> None:
     """Compare BEFORE and AFTER."""
-    stop_if_jax_is_too_old()
-    try:
-        from shardlift.verify import runs
-        from shardlift.verify.compare.array_distance import Tolerance
-    except ImportError as error:
-        stop_without_jax(error)
+    need_jax()
+    from shardlift.verify import runs
+    from shardlift.verify.compare.array_distance import Tolerance
+
     settings = runs.ComparisonOptions(
         tolerance=Tolerance(**tolerance),
         devices=devices,

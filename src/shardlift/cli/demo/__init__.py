@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 import shlex
 import subprocess
@@ -15,7 +14,7 @@ import click
 
 from shardlift import __version__
 from shardlift.cli.plain_environment import plain_environment
-from shardlift.cli.stop import stop
+from shardlift.cli.stop import need_jax, stop
 
 __all__ = ["BEFORE", "bundled", "demo"]
 
@@ -75,8 +74,7 @@ def demo(into: Path) -> None:
     and then run. Exit status: 0, all went well; 1, a command did not do what it should; 2, the
     demo could not start.
     """
-    if importlib.util.find_spec("jax") is None:
-        stop('JAX is not installed: pip install "shardlift[jax]"')
+    need_jax()
     _write_program(into)
     about = f"shardlift {__version__}, JAX {metadata.version('jax')}"
     click.echo(f"{about}, Python {platform.python_version()}, {DEVICES} virtual CPU devices")

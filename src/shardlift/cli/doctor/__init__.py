@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
@@ -20,10 +19,9 @@ from shardlift._escape import escape_control
 from shardlift.cli.console import console, progress_console
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.plain_environment import plain_environment
-from shardlift.cli.stop import OLDEST, stop
+from shardlift.cli.stop import need_jax
 from shardlift.source import old_libraries
-from shardlift.source.model import Version, version
-from shardlift.source.target import NEWEST, oldest_flax
+from shardlift.source.target import NEWEST
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
 _SETTINGS = ("JAX_", "XLA_")
@@ -61,18 +59,16 @@ def doctor(style: str) -> None:
         styled = (f"{word:<7}" if word else "", _COLOURS.get(word, "yellow"))
         out.print(Text.assemble(styled, escape_control(text)), soft_wrap=True)
 
-    line("", f"shardlift {__version__}, {python}")
-    line("", ", ".join(f"{name} {number or 'not installed'}" for name, number in installed.items()))
+    tested = ".".join(map(str, NEWEST))
+    line("", f"shardlift {__version__}, {python}; tested with JAX up to {tested}")
+    line("", ", ".join(f"{name} {number}" for name, number in installed.items()))
     for name, value in sorted(os.environ.items()):
         if name.startswith(_SETTINGS):
             line("", f"{name}={value}")
-    left = [*(item("note", note) for note in notes(installed)), *broken_libraries()]
+    left = list(broken_libraries())
     for entry in left:
         line(entry["code"], entry["message"])
-    if installed["jax"] is None:
-        stop('JAX is not installed, so pmap cannot be tested: pip install "shardlift[jax]"')
-    if (_parse(installed["jax"]) or OLDEST) < OLDEST:
-        stop(f"JAX {installed['jax']} is too old, 0.10 or newer is needed: pip install -U jax")
+    need_jax()
     done: list[Item] = []
     failed: list[Item] = []
     for name, way_out in _WAYS_OUT.items():
@@ -91,21 +87,6 @@ def doctor(style: str) -> None:
         told = {"versions": versions, "python": python, "next_commands": following}
         click.echo(document("doctor", status, done=done, left=left + failed, **told))
     sys.exit(status)
-
-
-def notes(installed: Mapping[str, str | None]) -> Iterator[str]:
-    """One sentence for each thing that is not supported or may be in the way."""
-    jax, jaxlib, flax = (_parse(installed[name]) for name in ("jax", "jaxlib", "flax"))
-    if jax is None:
-        yield "without JAX only check, fix, migrate, report, rule and status work"
-        return
-    if jax[:2] > NEWEST:
-        yield f"JAX {installed['jax']} is newer than the tested {_text(NEWEST)}"
-    if jaxlib is not None and jaxlib[:2] != jax[:2]:
-        yield f"jaxlib {_text(jaxlib)} does not fit JAX {_text(jax)}: pip install -U jax jaxlib"
-    if flax is not None and flax < (wanted := oldest_flax(jax)):
-        way_out = f"pip install -U 'flax>={_text(wanted)}'"
-        yield f"flax {_text(flax)} fails on JAX {_text(jax)}: {way_out}"
 
 
 def broken_libraries() -> Iterator[Item]:
@@ -157,21 +138,8 @@ def _test(
     return bool(done.returncode), re.sub(r"^\[\d\] ", "", text)
 
 
-def _version(name: str) -> str | None:
-    if importlib.util.find_spec(name) is None:
-        return None
+def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
-        return "(unknown version)"
-
-
-def _parse(text: str | None) -> Version | None:
-    try:
-        return version(text) if text else None
-    except ValueError:
-        return None
-
-
-def _text(number: Version) -> str:
-    return ".".join(map(str, number))
+        return "not installed"

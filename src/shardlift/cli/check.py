@@ -157,7 +157,7 @@ def _look(project: ProjectFiles, options: RuleSelection, quiet: bool) -> list[Fi
 
 
 def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> RuleSelection:
-    wanted = _codes(select) or config.select or ("SL",)
+    wanted = _codes(select) or config.select
     unwanted = _codes(ignore) or config.ignore
     for code in (*wanted, *unwanted):
         if not any(known.startswith(code) for known in all_rules()):

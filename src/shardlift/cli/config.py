@@ -37,7 +37,7 @@ class ConfigError(ValueError):
 class Config:
     """What a project says about itself."""
 
-    select: tuple[str, ...] = ()
+    select: tuple[str, ...] = ("SL",)
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target: Version | None = None
@@ -105,7 +105,7 @@ def read_config(path: Path) -> Config:
     except ValueError as error:
         raise ConfigError(f"{path}: target-jax: {error}") from error
     config = Config(
-        select=_strings(path, "select", table.get("select", [])),
+        select=_strings(path, "select", table.get("select", [])) or ("SL",),
         ignore=_strings(path, "ignore", table.get("ignore", [])),
         per_file_ignores={
             pattern: _strings(path, f"per-file-ignores of {pattern}", codes)

@@ -174,7 +174,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
 def _left_broken(opened: ProjectFiles, migration: Migration) -> tuple[Finding, ...]:
     """What is broken and is neither repaired nor listed as refused."""
     config = opened.config
-    options = RuleSelection(config.select or ("SL",), config.ignore, config.per_file_ignores)
+    options = RuleSelection(config.select, config.ignore, config.per_file_ignores)
     listed = {(file.path, change.span.line) for file in migration.files for change in file.refused}
     return tuple(
         finding

@@ -56,7 +56,7 @@ class Analysis:
     def check(self, document: Document) -> FileReport:
         """The findings of a document, saved or not."""
         config = self.config(document)
-        options = RuleSelection(config.select or ("SL",), config.ignore, config.per_file_ignores)
+        options = RuleSelection(config.select, config.ignore, config.per_file_ignores)
         listed = [path for path in self._project_files(config) if path != document.path]
         own = document.content
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lsprotocol import types
+from pygls.workspace import PositionCodec
 
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp.analysis import line_edits
-from shardlift.cli.lsp.positions import Positions
-from shardlift.source.model import Edit, Finding, Level
+from shardlift.source.edits import split_lines
+from shardlift.source.model import Edit, Finding, Level, Span
 
 SOURCE = "shardlift"
 _SEVERITY = {
@@ -19,6 +20,27 @@ _SEVERITY = {
     Level.NOTE: types.DiagnosticSeverity.Information,
 }
 _NAMES = "SL1"  # the family of removed and renamed names, which editors strike out
+
+
+class Positions:
+    """Positions in one text: ours from 1 in characters, an editor's from 0 in its units."""
+
+    def __init__(self, text: str, codec: PositionCodec) -> None:
+        """`codec` has the encoding that editor and server agreed on."""
+        self._lines = split_lines(text)
+        self._codec = codec
+
+    def range(self, span: Span) -> types.Range:
+        """A span as the editor counts it."""
+        start = types.Position(span.line - 1, span.column)
+        end = types.Position(span.end_line - 1, span.end_column)
+        return self._codec.range_to_client_units(self._lines, types.Range(start, end))
+
+    def span(self, given: types.Range) -> Span:
+        """A range of the editor as a span."""
+        found = self._codec.range_from_client_units(self._lines, given)
+        start, end = found.start, found.end
+        return Span(start.line + 1, start.character, end.line + 1, end.character)
 
 
 def diagnostic(finding: Finding, positions: Positions) -> types.Diagnostic:

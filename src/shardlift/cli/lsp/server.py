@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lsprotocol import types
@@ -19,7 +20,7 @@ from shardlift.check.rules import all_rules
 from shardlift.cli.lsp import messages
 from shardlift.cli.lsp.analysis import Analysis
 from shardlift.cli.lsp.documents import CANCELLED, Document, Files
-from shardlift.cli.lsp.positions import Positions
+from shardlift.cli.lsp.messages import Positions
 from shardlift.source.model import Finding, Span
 
 _PAUSE = 0.15  # seconds without typing before a text is checked
@@ -50,10 +51,10 @@ class EditorSession:
             types.TEXT_DOCUMENT_HOVER: self.hover,
             types.CODE_ACTION_RESOLVE: self.resolve,
         }.items():
-            self.server.feature(name)(_plain(handler))
+            self.server.feature(name)(partial(handler))
         kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
         options = types.CodeActionOptions(code_action_kinds=kinds, resolve_provider=True)
-        self.server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(_plain(self.code_actions))
+        self.server.feature(types.TEXT_DOCUMENT_CODE_ACTION, options)(partial(self.code_actions))
 
     # ---- what the editor tells
 
@@ -200,21 +201,6 @@ def _on_lines(report: FileReport, within: Span) -> list[Finding]:
         for finding in report.findings
         if finding.span.line <= within.end_line and within.line <= finding.span.end_line
     ]
-
-
-def _plain(handler: Any) -> Any:
-    """A method as a function: pygls looks at its parameters."""
-    if asyncio.iscoroutinefunction(handler):
-
-        async def answer_later(params: Any) -> Any:
-            return await handler(params)
-
-        return answer_later
-
-    def answer(params: Any) -> Any:
-        return handler(params)
-
-    return answer
 
 
 def _path(uri: str) -> str:

@@ -110,3 +110,10 @@ def test_a_module_that_only_deleted_text_used_is_dropped(
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
     cells = json.loads(done.changed[0].after)["cells"]
     assert [cell["source"] for cell in cells] == [after, other]
+
+
+def test_no_cell_begins_with_an_empty_line() -> None:
+    text = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\nx = 1"
+    document = json.dumps({**DOCUMENT, "cells": [{**CELLS[1], "source": text}]})
+    done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
+    assert json.loads(done.changed[0].after)["cells"][0]["source"] == "x = 1"

@@ -136,6 +136,14 @@ def test_what_is_given_is_rewritten_too() -> None:
     assert migrated(after) == after
 
 
+def test_where_flax_is_imported_what_takes_rows_to_the_host_gets_one_row() -> None:
+    read = "m = jax.tree.map({}, {})\n"
+    before = f"from flax import jax_utils\n{G}" + read.format("lambda v: np.array(v[0])", "out")
+    after = before.replace("lambda v: np.array(v[0]), out", "np.array, jax_utils.unreplicate(out)")
+    assert migrated(before, Goal.FIX, Settings()) == after
+    assert migrated(after, Goal.FIX, Settings()) == after
+
+
 def test_flax_s_unreplicate_stays_beside_it() -> None:
     text = (
         f"{STEP}from flax.jax_utils import unreplicate\n"

@@ -161,9 +161,17 @@ def test_what_a_guard_hides_is_listed() -> None:
             "p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')\ndef wait():\n"
             "    p(jax.numpy.ones(jax.local_device_count())).block_until_ready()\n",
             "import jax\nfrom jax.experimental import multihost_utils\n"
-            "jax.distributed.initialize()\n"
-            "p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')\ndef wait():\n"
+            "jax.distributed.initialize()\ndef wait():\n"
             '    multihost_utils.sync_global_devices("wait")\n',
+        ),
+        (
+            "import jax\nimport functools\njax.distributed.initialize()\n\n"
+            "@functools.partial(jax.pmap, axis_name='i')\n"
+            "def _psum(x):\n    return jax.lax.psum(x, 'i')\n\ndef wait():\n"
+            "    jax.device_get(_psum(jax.numpy.ones(jax.local_device_count())))\n",
+            "import jax\nfrom jax.experimental import multihost_utils\n"
+            "jax.distributed.initialize()\n\n"
+            'def wait():\n    multihost_utils.sync_global_devices("wait")\n',
         ),
         (
             "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n",
@@ -262,8 +270,8 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         ),
         (
             "from jax import core\np = core.Primitive('p')\nq = core.Tracer\n",
-            "import jax.extend.core\nfrom jax import core\n"
-            "p = jax.extend.core.Primitive('p')\nq = core.Tracer\n",
+            "from jax import core\nfrom jax.extend import core as jex_core\n"
+            "p = jex_core.Primitive('p')\nq = core.Tracer\n",
         ),
         ("from jax.core import Jaxpr\nx: Jaxpr\n", "from jax.extend.core import Jaxpr\nx: Jaxpr\n"),
         (
@@ -409,8 +417,20 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         ),
         (
             "import jax\nprint(jax.lib.xla_bridge.get_backend().platform)\n",
-            "import jax\nimport jax.extend.backend\n"
-            "print(jax.extend.backend.get_backend().platform)\n",
+            "import jax\nprint(jax.default_backend())\n",
+        ),
+        (
+            "import jax\nfrom jax.lib import xla_bridge as x\nprint(x.get_backend().platform)\n",
+            "import jax\nprint(jax.default_backend())\n",
+        ),
+        (
+            "import jax\nimport jaxlib.xla_extension\ntry:\n    f()\n"
+            "except jaxlib.xla_extension.XlaRuntimeError:\n    pass\n",
+            "import jax\ntry:\n    f()\nexcept jax.errors.JaxRuntimeError:\n    pass\n",
+        ),
+        (
+            "import jax\nimport jaxlib.xla_extension as jax_xla\nx: jax_xla.DeviceArray\n",
+            "import jax\nx: jax.Array\n",
         ),
     ],
 )

@@ -49,7 +49,16 @@ from shardlift.source.values import External
 # The modules that `import jax` brings with it.
 _WITH_JAX = frozenset(
     (
-        *("jax", "jax.core", "jax.lax", "jax.nn", "jax.numpy", "jax.ops", "jax.random"),
+        *(
+            "jax",
+            "jax.core",
+            "jax.errors",
+            "jax.lax",
+            "jax.nn",
+            "jax.numpy",
+            "jax.ops",
+            "jax.random",
+        ),
         *("jax.sharding", "jax.tree", "jax.tree_util"),
     )
 )
@@ -133,10 +142,19 @@ def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
 
 
 def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bool:
-    """Whether nothing names `jax.a.b` of `import jax.a.b`, and `jax` is imported anyway."""
-    names = (file.name(node) for node in file.index.nodes(ast.Attribute))
-    is_used = alias.asname or any((name or "").startswith(alias.name) for name in names)
-    return not is_used and _imports_jax(file, statement)
+    """Whether nothing needs `import jax.a.b` that is not renamed, and `jax` is imported anyway."""
+    root, rows = alias.name.partition(".")[0], all_gone(file.project.settings)
+    if alias.asname or (root == "jax" and not _imports_jax(file, statement)):
+        return False
+    nodes = file.index.nodes(ast.Attribute)
+    uses = [file.index.parents[node] for node in nodes if file.name(node) == alias.name]
+    if root != "jax" and len(uses) != len(file.index.names.get(root, ())):
+        return False
+    renamed = ((use, rows.get(file.name(use) or "")) for use in uses)
+    return all(
+        isinstance(use, ast.Attribute) and row and row.same and _renamed(file, use, row)[0]
+        for use, row in renamed
+    )
 
 
 def _imports_jax(file: File, besides: ast.Import) -> bool:
@@ -218,7 +236,7 @@ def _delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
 
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
-        return _spell_successor(file, node, row)
+        return _renamed(file, node, row)
     if row.is_deleted:
         statement = call_statement(file, node)
         if statement is None:
@@ -236,10 +254,17 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
 
+def _renamed(file: File, node: ast.Attribute, row: Removed) -> Fix:
+    """The successor's name, or the shorter call that does what is done with the result."""
+    use = successor_call(file, node, row)
+    if use is None:
+        return _spell_successor(file, node, row)
+    edits, imports = _spell_successor(file, node, replace(row, successor=use.successor))
+    return ((*edits, *use.edits), imports) if edits else _NO_FIX
+
+
 def _other_successor(file: File, node: ast.AST, row: Removed) -> str:
     """What a use is written as if it is not the row's successor: it depends on how it is used."""
-    if row.same:
-        return ""
     uses = uses_of(file, node) if isinstance(node, ast.alias) else [node]
     forms = (successor_call(file, use, row) for use in uses if isinstance(use, ast.expr))
     return next((form.successor for form in forms if form is not None), "")
@@ -259,7 +284,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
         row = rows.get(file.name(parent) or "")
         if row is None or not isinstance(parent, ast.Attribute):
             return _NO_FIX
-        edits, needed = _spell_successor(file, parent, row)
+        edits, needed = _renamed(file, parent, row)
         if not edits:
             return _NO_FIX
         imports |= needed
@@ -367,7 +392,7 @@ def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
         return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
     if swapped := _other_module(file, node, row):
-        return swapped, frozenset()
+        return swapped
     for path in (row.successor, new_base):
         if (known := known_as(file, node, path)) is not None:
             text = known + row.successor.removeprefix(path)
@@ -400,18 +425,23 @@ def known_as(file: File, node: ast.AST, path: str) -> str | None:
     return None
 
 
-def _other_module(file: File, node: ast.Attribute, row: Removed) -> tuple[Edit, ...]:
-    """`from jax.extend import core` for `from jax import core`, if that does for all uses."""
-    new = row.successor.rpartition(".")[0]
+def _other_module(file: File, node: ast.Attribute, row: Removed) -> Fix | None:
+    """`from jax.extend import core` for `from jax import core`, or beside it as `jex_core`."""
+    package, _, module = row.successor.rpartition(".")[0].rpartition(".")
     bound = reaching_bindings(file.index, node.value) if isinstance(node.value, ast.Name) else []
     alias = bound[0] if len(bound) == 1 else None
     statement = file.index.parents.get(alias) if isinstance(alias, ast.alias) else None
     if not isinstance(alias, ast.alias) or not isinstance(statement, ast.ImportFrom):
-        return ()
-    moves = alias.name == new.rpartition(".")[2] and not statement.level
-    if not moves or not _all_move(file, bound_name(alias), new):
-        return ()
-    return move_names(file, statement, {alias: (new.rpartition(".")[0], alias.name)})
+        return None
+    if alias.name != module or statement.level:
+        return None
+    if _all_move(file, bound_name(alias), f"{package}.{module}"):
+        return move_names(file, statement, {alias: (package, module)}), frozenset()
+    short = f"jex_{module}"
+    if package != "jax.extend" or not is_new_name(file, short):
+        return None
+    edit = file.replace(node.value, short)
+    return (edit,), frozenset({f"from {package} import {module} as {short}"})
 
 
 def _all_move(file: File, name: str, new: str) -> bool:

@@ -45,6 +45,8 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
     match removed, len(call.args), len(call.keywords):
         case "jax.core.axis_frame", 1, 0:
             return _axis_frame(file, call)
+        case "jax.lib.xla_bridge.get_backend", 0, 0:
+            return _of_result(file, call, "platform", "jax.default_backend")
         # Functions of abstract values that have returned their argument since JAX 0.4.36.
         case "jax.core.raise_to_shaped" | "jax.core.full_lower", 1, 0:
             text = file.text(call.args[0])
@@ -138,10 +140,18 @@ def _axis_frame(file: File, call: ast.Call) -> SuccessorCall | None:
     `axis_index` raises NameError for an axis that is not bound, as it did.
     """
     parent = file.index.parents.get(call)
-    if isinstance(parent, ast.Attribute) and parent.attr == "size":
-        rest = Edit(file.stretch(*end(call), *end(parent)), "")
-        return SuccessorCall((rest,), "jax.lax.axis_size")
-    return SuccessorCall((), "jax.lax.axis_index") if isinstance(parent, ast.Expr) else None
+    if isinstance(parent, ast.Expr):
+        return SuccessorCall((), "jax.lax.axis_index")
+    return _of_result(file, call, "size", "jax.lax.axis_size")
+
+
+def _of_result(file: File, call: ast.Call, attribute: str, successor: str) -> SuccessorCall | None:
+    """A call of a function that returns what was an attribute of the result."""
+    parent = file.index.parents.get(call)
+    if not isinstance(parent, ast.Attribute) or parent.attr != attribute:
+        return None
+    rest = Edit(file.stretch(*end(call), *end(parent)), "")
+    return SuccessorCall((rest,), successor)
 
 
 def _tie_in(file: File, call: ast.Call) -> SuccessorCall:

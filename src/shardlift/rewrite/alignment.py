@@ -1,7 +1,7 @@
 """The layout of a call whose name changes.
 
-Lines that are aligned with its first argument stay so. Arguments go to a line of their own, as a
-formatter puts them, if the line would be longer than those of the file.
+Lines that are aligned with its first argument stay so. Arguments go to lines of their own, as a
+formatter puts them, if a line would be longer than those of the file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Match, Span
 
@@ -20,7 +20,7 @@ def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
     """The matches, those that make the name of a call longer or shorter with more edits."""
     style = Style.of(file.source.text)
     width = max(style.width, 80 if len(style.indent) == 2 else 88)  # 88 is what black allows
-    matches = [_broken(file, match, width) for match in matches]
+    matches = [_broken(file, match, replace(style, width=width)) for match in matches]
     calls: dict[tuple[int | None, int], list[ast.Call]] = defaultdict(list)
     for call in file.index.nodes(ast.Call):
         if _is_aligned(call):
@@ -29,25 +29,45 @@ def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
     return [_kept(file, match, calls) for match in matches] if calls else matches
 
 
-def _broken(file: File, match: Match, width: int) -> Match:
-    """The match, with its call over three lines if it ends a line that would be too long."""
-    call = file.index.parents.get(match.node)
-    if not isinstance(call, ast.Call) or call.func is not match.node or len(match.edits) != 1:
+def _broken(file: File, match: Match, style: Style) -> Match:
+    """The match, with the line broken that it would make too long."""
+    number, here = getattr(match.node, "lineno", 0), file.span(match.node)
+    spans = [(edit.span.cell, edit.span.line, edit.span.end_line) for edit in match.edits]
+    if {*spans} != {(here.cell, here.line, here.line)}:
         return match
-    if not isinstance(file.index.parents.get(call), (ast.Assign, ast.AnnAssign, ast.Return)):
+    line = after = file.lines[number - 1].rstrip("\r\n")
+    for edit in sorted(match.edits, key=lambda edit: edit.span, reverse=True):
+        after = after[: edit.span.column] + edit.replacement + after[edit.span.end_column :]
+    if not len(line) <= style.width < len(after) or not line.isascii() or "\n" in after:
         return match
-    (edit,), line = match.edits, file.lines[call.lineno - 1].rstrip("\r\n")
-    new = len(line) + _growth(edit)
-    margin = file.margin(call.lineno)
-    inner = f"{margin}    "
-    start, stop = call.func.end_col_offset or 0, (call.end_col_offset or 1) - 1
-    if not len(line) <= width < new or call.end_lineno != call.lineno or not line.isascii():
-        return match
-    if line[stop:] != ")" or line[start] != "(" or len(inner) + stop - start - 1 > width:
-        return match
-    breaks = {start + 1: f"\n{inner}", stop: f"\n{margin}"}
-    edits = (Edit(file.stretch(call.lineno, k, call.lineno, k), t) for k, t in breaks.items())
-    return replace(match, edits=(edit, *edits))
+    text = _over_lines(after, style)
+    return replace(match, edits=(Edit(file.stretch(number, 0, number, len(line)), text),))
+
+
+def _over_lines(line: str, style: Style) -> str:
+    """A statement, or an argument on its own line, with the call at its end over several lines.
+
+    As it is if that does not make it short enough.
+    """
+    text = line.strip()
+    comma = "," if text.endswith(",") else ""
+    text, margin = text.removesuffix(","), line[: len(line) - len(line.lstrip())]
+    try:
+        (statement,) = ast.parse(text).body
+    except (SyntaxError, ValueError):  # no statement, or several
+        return line
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call) or call.end_col_offset != len(text):
+        return line
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    nodes.sort(key=lambda node: node.col_offset)
+    arguments = tuple(text[node.col_offset : node.end_col_offset] for node in nodes)
+    start = call.func.end_col_offset or 0
+    if text[start:] != f"({', '.join(arguments)})":
+        return line
+    laid_out = render(CallText(text[:start], arguments, comma), style, margin, len(margin))
+    fits = all(len(part) <= style.width for part in laid_out.split("\n"))
+    return margin + laid_out if fits else line
 
 
 def _is_aligned(call: ast.Call) -> bool:

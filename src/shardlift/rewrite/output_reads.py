@@ -63,7 +63,7 @@ def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
     """
     function, tree = call.args[:2]
     fetched = fetched_row(file, function)
-    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS and fetched is None
+    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
     known = flax_utils(file, call) if is_fast and goal in (Goal.FIX, Goal.SHARD_MAP) else None
     if known is None:
         row = fetched or (function.body if isinstance(function, ast.Lambda) else None)
@@ -74,9 +74,18 @@ def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
             return _read_row(file, fetched)
         return _use_helper(file, call, file.replace(function, _HELPER))
     utils, imports = known
-    head = file.stretch(*position(call), *position(call.args[1]))
-    edit = Edit(head, f"{utils}.unreplicate(")
-    return _replace(file, call, Match(call, "", (edit,), imports, kind=Kind.READ))
+    edits = _by_unreplicate(file, call, f"{utils}.unreplicate")
+    return _replace(file, call, Match(call, "", edits, imports, kind=Kind.READ))
+
+
+def _by_unreplicate(file: File, call: ast.Call, unreplicate: str) -> tuple[Edit, ...]:
+    """`unreplicate(tree)`, or `jax.tree.map(np.asarray, unreplicate(tree))`."""
+    function, tree = call.args[:2]
+    if not isinstance(function, ast.Lambda) or not isinstance(function.body, ast.Call):
+        return (Edit(file.stretch(*position(call), *position(tree)), f"{unreplicate}("),)
+    fetch = f"{file.text(function.body.func)}, {unreplicate}("
+    head = Edit(file.stretch(*position(function), *position(tree)), fetch)
+    return head, Edit(file.stretch(*end(tree), *end(tree)), ")")
 
 
 def _fetch(file: File, node: ast.Subscript) -> Match:

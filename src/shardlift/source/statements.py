@@ -23,16 +23,8 @@ def delete(file: File, statement: ast.stmt) -> Edit:
     block = _block(file, statement)
     start = statement.lineno, statement.col_offset
     if is_alone(file, statement):
-        first, below = _first_line(file, statement), (statement.end_lineno or 0) + 1
-        edges = file.source.cells.first_lines if file.source.cells is not None else ()
-        if first in edges:  # no cell starts with an empty line
-            while (
-                below < len(file.lines)
-                and below not in edges
-                and not line_bytes(file, below).strip()
-            ):
-                below += 1
-        return cut(file, (first, 0), below)
+        first = _first_line(file, statement)
+        return cut(file, (first, 0), _line_below(file, statement, first))
     following = block[block.index(statement) + 1 :][:1]
     if following and following[0].lineno == statement.end_lineno:
         return cut(file, start, (following[0].lineno, following[0].col_offset))
@@ -58,7 +50,21 @@ def delete_with_gap(file: File, statement: ast.stmt) -> Edit:
         if above and not (above.startswith(b"#") and re.search(rb"colab|tpu", above)):
             break
         first -= 1
-    return cut(file, (first, 0), (statement.end_lineno or 0) + 1)
+    return cut(file, (first, 0), _line_below(file, statement, first))
+
+
+def _line_below(file: File, statement: ast.stmt, first: int) -> int:
+    """The line below a statement that is deleted from its first line on.
+
+    No cell of a notebook starts with an empty line.
+    """
+    below = (statement.end_lineno or 0) + 1
+    edges = file.source.cells.first_lines if file.source.cells is not None else ()
+    while first in edges and below < len(file.lines) and below not in edges:
+        if line_bytes(file, below).strip():
+            break
+        below += 1
+    return below
 
 
 def _first_line(file: File, statement: ast.stmt) -> int:
@@ -66,7 +72,9 @@ def _first_line(file: File, statement: ast.stmt) -> int:
 
     They are about what follows, too, unless an empty line or the end of the block comes next.
     """
-    cells, start, column = file.source.cells, statement.lineno, statement.col_offset
+    cells, column = file.source.cells, statement.col_offset
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    start = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
     edges = cells.first_lines if cells is not None else ()
     below = (statement.end_lineno or start) + 1
     if below <= len(file.lines) and below not in edges:

@@ -7,6 +7,7 @@ accelerator. Use `jax.experimental.multihost_utils.sync_global_devices` instead.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -15,6 +16,7 @@ from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
 from shardlift.source.outputs import returned_at
 from shardlift.source.sites import scope_name
+from shardlift.source.statements import delete_with_gap
 
 _IMPORT = "from jax.experimental import multihost_utils"
 _FILLERS = frozenset(
@@ -35,9 +37,24 @@ def visit(file: File) -> Iterator[Match]:
                 if statement and _is_discarded(file, call) and file.many_processes:
                     scope = scope_name(file, statement).rpartition(".")[2] or "barrier"
                     barrier = f'multihost_utils.sync_global_devices("{scope}")'
-                    edits = (file.replace(statement, barrier),)
+                    edits = (file.replace(statement, barrier), *_without_function(file, call))
                 text = "a barrier made with pmap: use sync_global_devices(name)"
                 yield Match(call, text, edits, frozenset({_IMPORT} if edits else ()))
+
+
+def _without_function(file: File, call: ast.Call) -> tuple[Edit, ...]:
+    """Delete what is called, if nothing else in the project names it."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    users = [user.path for user in file.project.files_with(name)] if name else []
+    if users != [file.path] or len(re.findall(rf"\b{name}\b", file.source.text)) != 2:
+        return ()
+    definitions = [
+        statement
+        for statement in file.index.root.body
+        if getattr(statement, "name", "") == name
+        or [getattr(target, "id", "") for target in getattr(statement, "targets", ())] == [name]
+    ]
+    return tuple(delete_with_gap(file, definition) for definition in definitions)
 
 
 def _only_waits(file: File, call: ast.Call, filler: ast.expr) -> bool:

@@ -82,7 +82,7 @@ def test_the_processes_make_one_record(tmp_path: Path):
     old = STEPS + "assert (jax.host_id(), jax.host_count()) == (me, count)\n"
     first, second = record(tmp_path, old)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
-    assert files(tmp_path) == ["run.json"]
+    assert files(tmp_path) == ["run.json.0", "run.json.1"]
     whole = read_whole(tmp_path / "run.json")
     assert [(p.index, p.count, p.ended, bool(p.host)) for p in whole.processes] == [
         (0, 2, True, True),
@@ -90,9 +90,8 @@ def test_the_processes_make_one_record(tmp_path: Path):
     ]
     assert whole.sites[0].processes == (0, 1)
     assert whole.sites[0].calls == 6
-    assert ours(second) == []  # one summary per job
-    assert ours(first)[0].startswith("shardlift: 1 pmap site")
-    assert ours(first)[-1] == f"shardlift: next: shardlift report {tmp_path}/run.json"
+    assert ours(second) == []
+    assert ours(first) == [f"shardlift: next: shardlift report {tmp_path}/run.json"]
     assert "renamed" not in first.stderr + second.stderr
 
 
@@ -160,8 +159,6 @@ def test_a_part_that_cannot_be_written(tmp_path: Path):
     assert first.returncode == 0, first.stderr
     assert second.returncode == 2
     assert f"shardlift: the record {tmp_path}/run.json.1 could not be written" in second.stderr
-    said = "not recorded: process 1 of 2, which wrote no part of the record"
-    assert f"shardlift: {said}" in ours(first)
     whole = read_whole(tmp_path / "run.json")
     assert whole.missing == (1,)
     assert whole.sites[0].calls == 3

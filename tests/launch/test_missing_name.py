@@ -26,9 +26,6 @@ PROGRAMS = {
     ),
     "import jax; jax.mask(abs)": "jax.mask was removed in JAX 0.3.16: nothing replaces it: the "
     "experiment ended",
-    "import jax; jax.jit(abs, (0,))": (
-        "jax.jit takes its options by keyword only since JAX 0.7: static_argnums=..."
-    ),
 }
 # Errors that have nothing to do with removed names: the traceback says it all.
 OTHERS = [

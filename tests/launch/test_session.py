@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import json
 import os
@@ -119,9 +118,15 @@ def test_a_member_that_fails_says_so_and_where_its_part_is(monkeypatch: pytest.M
     monkeypatch.setattr(session, "end", lambda quiet: quiet)
     monkeypatch.setattr(session, "print", said.extend)
     member = object.__new__(Member)
+    session.options = RunOptions()
     member.session, member.record, member.place = session, "run.json", (1, 2)
     assert member.end(1) is True
     assert said == ["process 1 of 2 failed; its part of the record is run.json"]
+    assert [member.end(status) for status in (0, None)] == [True, True]
+    assert len(said) == 1
+    member.place = (0, 2)
+    assert member.end(0) is True
+    assert said[1:] == ["next: shardlift report run.json"]
 
 
 def test_a_member_knows_its_place_once_the_program_has_joined(
@@ -129,14 +134,13 @@ def test_a_member_knows_its_place_once_the_program_has_joined(
 ) -> None:
     called: list[Any] = []
     monkeypatch.setattr(jax.distributed, "initialize", lambda *args: called.append(args))
-    monkeypatch.setattr(atexit, "register", called.append)
     monkeypatch.setattr(_compat, "place_in_job", lambda: (1, 2))
     session = session_of(None)
     session.options = RunOptions()
     member = Member(session)
     assert member.place is None
     jax.distributed.initialize("address")
-    assert (member.place, called) == ((1, 2), [member._merge, ("address",)])
+    assert (member.place, called) == ((1, 2), [("address",)])
 
 
 @pytest.mark.parametrize(("quiet", "options_quiet"), [(False, False), (True, False), (False, True)])

@@ -25,21 +25,6 @@ _IN_TEXT = (
     re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"),
     re.compile(r"^(?P<module>jax[\w.]*)\.(?P<name>\w+) (?:is|was|has been) (?:deprecated|removed)"),
 )
-# Errors of calls that JAX took once and `run` does not restore, and what to write.
-_CALLS = {
-    r"shard_map\(\) got an unexpected keyword argument 'check_rep'": "jax.shard_map has check_vma "
-    "in place of check_rep",
-    r"shard_map\(\) got an unexpected keyword argument 'auto'": "jax.shard_map has axis_names, the "
-    "other axes, in place of auto",
-    r"solve\(\) got an unexpected keyword argument 'sym_pos'": "solve has assume_a='pos' in place "
-    "of sym_pos since JAX 0.4.21",
-    r"'kind' argument to (arg)?sort is not supported": "sort and argsort have stable= in place of "
-    "kind= since JAX 0.4.28",
-    r"jit\(\) takes from \d to \d positional arguments": "jax.jit takes its options by keyword "
-    "only since JAX 0.7: static_argnums=...",
-    r"where\(\) got some positional-only arguments": "jnp.where takes its arguments by position "
-    "only since JAX 0.4.27",
-}
 # Names with a page in docs/errors.
 _PAGES = {
     "jax.tools.colab_tpu": "colab_tpu",
@@ -52,10 +37,9 @@ _PAGES = {
 
 @dataclass(frozen=True)
 class MissingName:
-    """A name that is not there, or a call that is not taken any more, and who asked for it."""
+    """A name that is not there, and who asked for it."""
 
-    name: str = ""  # jax.experimental.maps.xmap
-    call: str = ""  # what to write in place of a call
+    name: str  # jax.experimental.maps.xmap
     library: tuple[str, str] | None = None  # the installed distribution, and its version
 
     def lines(self, *, patch: bool) -> Iterator[str]:
@@ -64,12 +48,10 @@ class MissingName:
             yield 'JAX is not installed in this environment: pip install "shardlift[jax]"'
             return
         if self.library is None:
-            what = self.call or f"{self._removal()}{self._way_out(patch)}"
-            yield f"the program stopped: {what}"
+            yield f"the program stopped: {self._removal()}{self._way_out(patch)}"
             return
         name, version = self.library
-        needed = f"needs {self.name}; {self._removal()}" if self.name else f"stopped: {self.call}"
-        yield f"{name} {version} {needed}"
+        yield f"{name} {version} needs {self.name}; {self._removal()}"
         yield _update(name)
 
     def _removal(self) -> str:
@@ -99,14 +81,12 @@ def find_missing_name(error: BaseException) -> MissingName | None:
     """What an error says is missing; None if it is about something else."""
     while error.__cause__ is not None:
         error = error.__cause__
-    calls = (advice for call, advice in _CALLS.items() if re.search(call, str(error)))
-    call = next(calls, "") if isinstance(error, TypeError) else ""
-    name = "" if call else _missing_name(error)
+    name = _missing_name(error)
     is_half_imported = name in sys.modules and name != "jax"  # so it is another error
-    if not call and (name.partition(".")[0] not in _LIBRARIES or is_half_imported):
+    if name.partition(".")[0] not in _LIBRARIES or is_half_imported:
         return None
-    missing = MissingName(name, call, _library(error))
-    known = call or name == "jax" or missing.library or missing.row()
+    missing = MissingName(name, _library(error))
+    known = name == "jax" or missing.library or missing.row()
     return missing if known else None  # a name that never was: the traceback says it all
 
 

@@ -17,37 +17,23 @@ _VARIABLES = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),  # srun
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
     ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES"),  # by convention, in manifests for Kubernetes
-    ("PROCESS_ID", "NUM_PROCESSES"),
-    ("RANK", "WORLD_SIZE"),  # Kubeflow
-    ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"),  # an indexed Job of Kubernetes sets the first
-    ("TPU_WORKER_ID", ""),
 )
-_HOSTS = "TPU_WORKER_HOSTNAMES"
 
 
 def place_by_scheduler(environ: Mapping[str, str]) -> tuple[int, int] | None:
-    """The number of this process and of all, 0 if unknown; None for a process on its own.
+    """The number of this process and of all; None for a process on its own.
 
     >>> place_by_scheduler({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"})
     (3, 8)
-    >>> place_by_scheduler({"JOB_COMPLETION_INDEX": "2"})
-    (2, 0)
     >>> place_by_scheduler({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})  # a batch script
     """
-    for mine, all_of_them in _VARIABLES:
-        process, count = _number(environ.get(mine)), _number(environ.get(all_of_them))
-        if mine == "TPU_WORKER_ID" and environ.get(_HOSTS):
-            count = len(environ[_HOSTS].split(","))
-        if process is None:
-            continue
-        if count is None and mine == "JOB_COMPLETION_INDEX":
-            return process, 0  # only Kubernetes does not say how many there are
-        if count is not None and count > 1 and process < count:
+    for names in _VARIABLES:
+        process, count = (_number(environ.get(name, "")) for name in names)
+        if process is not None and count is not None and count > 1 and process < count:
             return process, count
     return None
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() else None

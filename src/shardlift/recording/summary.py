@@ -1,4 +1,4 @@
-"""The lines that are printed when a recorded program, or a job of many processes, has ended."""
+"""The lines that are printed when a recorded program has ended."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _NAMES = 5  # that are listed
 
 def summarise(capture: Capture, path: str) -> list[str]:
     """A few lines, with the next command to type if the capture is at ``path``."""
-    from shardlift.report.view import missing_processes, view_of
+    from shardlift.report.view import view_of
 
-    missing = [f"not recorded: {text}" for text in missing_processes(capture)]
-    lines = [view_of(capture, "").headline, *missing]
+    lines = [view_of(capture, "").headline]
     if capture.used:
         names = sorted(capture.used.items(), key=lambda item: -item[1])
         listed = ", ".join(f"{name} ({count})" for name, count in names[:_NAMES])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -108,45 +110,26 @@ def has_moved(last: Activity, look: Activity) -> bool:
     return look.printed != last.printed or any(abs(now - then) > idle for then, now in pairs)
 
 
-def cpu_seconds(processes: Sequence[int]) -> tuple[float, ...] | None:
-    """CPU seconds of each process with all that it started; None where there is no ``/proc``."""
+def cpu_seconds(sessions: Sequence[int]) -> tuple[float, ...] | None:
+    """CPU seconds of each session of processes, by its leader; None where there is no ``/proc``."""
+    ticks: Counter[int] = Counter()
     try:
-        stats = _read_stats()
+        processes = [*filter(str.isdecimal, os.listdir("/proc"))]
     except OSError:
         return None
+    for process in processes:
+        with suppress(OSError), open(f"/proc/{process}/stat", errors="replace") as file:
+            session, used = parse_stat(file.read())
+            ticks[session] += used
     tick: int = os.sysconf("SC_CLK_TCK")
-    return tuple(sum(stats[pid].ticks for pid in _family(root, stats)) / tick for root in processes)
+    return tuple(ticks[session] / tick for session in sessions)
 
 
-class _Stat(NamedTuple):
-    parent: int
-    ticks: int
-
-
-def _read_stats() -> dict[int, _Stat]:
-    """Every process of this machine."""
-    stats = {}
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                stats[int(pid)] = parse_stat(file.read())
-        except OSError:  # it has ended
-            continue
-    return stats
-
-
-def parse_stat(line: str) -> _Stat:
-    """Read a line of ``/proc/PID/stat``; the name, in (), may hold anything.
+def parse_stat(line: str) -> tuple[int, int]:
+    """Session and CPU ticks in a line of ``/proc/PID/stat``; the name, in (), may hold anything.
 
     >>> parse_stat("7 (a (b) c) S 1 7 5 0 -1 0 9 9 9 9 100 20 3 4 20 0")
-    _Stat(parent=1, ticks=127)
+    (5, 127)
     """
     fields = line.rpartition(")")[2].split()
-    return _Stat(int(fields[1]), sum(map(int, fields[11:15])))
-
-
-def _family(root: int, stats: dict[int, _Stat]) -> set[int]:
-    family = {root} & stats.keys()
-    while more := {pid for pid, stat in stats.items() if stat.parent in family} - family:
-        family |= more
-    return family
+    return int(fields[3]), sum(map(int, fields[11:15]))

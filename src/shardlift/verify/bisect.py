@@ -236,7 +236,7 @@ def reached(
     elsewhere = False
     for site in capture.sites:
         if site.samples or site.nested or site.transformed:
-            called = place_of(site)
+            called = place_of(site, capture)
             covering = [place for place in places if place.covers(called)]
             verdict = next((v for v in outcome.sites if v.before == called), None)
             verdicts.update(dict.fromkeys(covering, verdict))

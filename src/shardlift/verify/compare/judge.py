@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from shardlift.capture.schema import Capture, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs
@@ -16,7 +15,6 @@ from shardlift.verify.compare.site_pair import SitePair
 from shardlift.verify.compare.verdicts import (
     Gap,
     GapKind,
-    SitePlace,
     SiteVerdict,
     Verdict,
     place_of,
@@ -48,25 +46,12 @@ def judge(
         if k not in paired[0] and (
             site.kind is SiteKind.PMAP or (site.samples and site.kind is SiteKind.SHARD_MAP)
         ):
-            verdicts += _without_partner(site, right)
+            verdicts += _without_partner(site, before.capture, after.capture)
     for k, site in enumerate(right):
         if k not in paired[1] and site.samples and site.kind is not SiteKind.JIT:
-            verdicts.append(SiteVerdict(Verdict.NOT_REACHED, None, place_of(site)))
-    return [
-        replace(
-            verdict,
-            before=_shown(verdict.before, before.capture),
-            after=_shown(verdict.after, after.capture),
-        )
-        for verdict in verdicts
-    ]
-
-
-def _shown(place: SitePlace | None, capture: Capture) -> SitePlace | None:
-    """A place in a notebook is shown by cell and line."""
-    if place is None or place.file not in capture.cells:
-        return place
-    return replace(place, shown=capture.place(place.file, place.line))
+            place = place_of(site, after.capture)
+            verdicts.append(SiteVerdict(Verdict.NOT_REACHED, None, place))
+    return verdicts
 
 
 def out_of_order(before: Sequence[SiteFacts], after: Sequence[SiteFacts], pairs: Pairs) -> set[int]:
@@ -120,17 +105,13 @@ def notes_on_jits(before: Capture, after: Capture) -> list[str]:
     return notes
 
 
-def _without_partner(site: SiteFacts, others: tuple[SiteFacts, ...]) -> list[SiteVerdict]:
+def _without_partner(site: SiteFacts, before: Capture, after: Capture) -> list[SiteVerdict]:
     """The verdict of a site without a partner; none if it was only called inside others."""
-    places = place_of(site), _namesake(site, others)
+    same = (x for x in after.sites if x.function == site.function and not x.samples)
+    places = place_of(site, before), next((place_of(x, after) for x in same), None)
     if site.samples or not (site.nested or site.transformed):
         return [SiteVerdict(Verdict.NOT_REACHED, *places)]
     if not site.transformed:
         return []
     gap = Gap(GapKind.TRANSFORMED, count=sum(site.transformed.values()))
     return [SiteVerdict(Verdict.NOT_COMPARED, *places, gaps=(gap,))]
-
-
-def _namesake(site: SiteFacts, others: tuple[SiteFacts, ...]) -> SitePlace | None:
-    same = [other for other in others if other.function == site.function and not other.samples]
-    return place_of(same[0]) if same else None

@@ -57,8 +57,8 @@ class SiteComparison:
         is_different = verdict is Verdict.DIFFERENT
         return SiteVerdict(
             verdict,
-            place_of(self.sites[0]),
-            place_of(self.sites[1]),
+            place_of(self.sites[0], self.pair.runs[0].capture),
+            place_of(self.sites[1], self.pair.runs[1].capture),
             calls=self.calls,
             leaves=self.leaves,
             collectives=self.collectives.results,

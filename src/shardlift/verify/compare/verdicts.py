@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from shardlift.capture.schema import Part, SiteFacts, SiteKind
+from shardlift.capture.schema import Capture, Part, SiteFacts, SiteKind
 from shardlift.verify.compare.array_distance import Distance, Tolerance
 
 
@@ -40,9 +40,10 @@ class SitePlace:
         return self.shown or f"{self.file}:{self.line}"
 
 
-def place_of(site: SiteFacts) -> SitePlace:
-    """The place of a site."""
-    return SitePlace(site.file, site.line, site.function, site.kind, len(site.samples))
+def place_of(site: SiteFacts, capture: Capture) -> SitePlace:
+    """The place of a site; in a notebook, it is shown by cell and line."""
+    shown = capture.place(site.file, site.line) if site.file in capture.cells else ""
+    return SitePlace(site.file, site.line, site.function, site.kind, len(site.samples), shown)
 
 
 @dataclass(frozen=True)

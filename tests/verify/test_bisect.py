@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.capture.schema import SiteKind
 from shardlift.verify.bisect import (
+    Candidate,
     Trial,
     reached,
     reason,
@@ -23,28 +22,19 @@ from shardlift.verify.compare.verdicts import (
     LeafDifference,
     ProgramVerdict,
     Side,
+    SitePlace,
     SiteVerdict,
     Verdict,
     in_one_only,
 )
-from shardlift.verify.compare.verdicts import SitePlace as Called
 from tests.verify.recording import batch, by_hand
 
 
-@dataclass(frozen=True, order=True)
-class SitePlace:
-    path: str
-    line: int
-    is_site: bool = True
-    by_value: bool = False
-
-    def covers(self, called):
-        if called is None or not self.is_site:
-            return False
-        return (called.file, called.line) == (self.path, self.line)
+def change(line, file="a.py", is_site=True, by_value=False):
+    return Candidate(file, line, ((line, line),) * is_site, is_site, by_value)
 
 
-PLACES = [SitePlace("a.py", line, is_site=line % 3 > 0) for line in range(12)]
+PLACES = [change(line, is_site=line % 3 > 0) for line in range(12)]
 
 
 def trials(bad, named=True):
@@ -85,7 +75,7 @@ def test_a_verdict_that_names_a_place_needs_no_bisection():
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize("wrong", PLACES, ids=lambda place: str(place.line))
+@pytest.mark.parametrize("wrong", PLACES, ids=lambda place: str(place.id))
 @pytest.mark.parametrize("number", [1, 2, 5, 12])
 def test_one_wrong_place_is_found_within_the_runs_that_were_announced(wrong, number):
     places = [*PLACES[:number], *([wrong] if wrong not in PLACES[:number] else [])]
@@ -118,7 +108,7 @@ def test_what_is_not_tried_is_said():
 
 
 def site(name, verdict, line, itself=None, **options):
-    place = Called("a.py", line, name, SiteKind.PMAP, options.pop("calls", 2))
+    place = SitePlace("a.py", line, name, SiteKind.PMAP, options.pop("calls", 2))
     return SiteVerdict(verdict, place, place, itself=itself, calls=2, **options)
 
 
@@ -174,7 +164,7 @@ def test_a_function_that_fails_is_not_one_that_differs_from_itself():
 
 
 def test_a_site_of_one_program_only():
-    place = Called("a.py", 1, "one", SiteKind.PMAP, 2)
+    place = SitePlace("a.py", 1, "one", SiteKind.PMAP, 2)
     alone = SiteVerdict(Verdict.NOT_REACHED, place, None)
     assert in_one_only(alone)
     assert set(trial_of(outcome(alone), PLACES).blamed) == {PLACES[1]}
@@ -186,8 +176,8 @@ def test_which_sites_were_reached():
     rows = batch(np.random.default_rng(0), 8, 2)
     recorded = by_hand({"one": [{"x": rows}], "two": []})
     found = ProgramVerdict(Side("a"), Side("b"), tuple(judge(recorded, recorded)))
-    places = [SitePlace("by_hand.py", line) for line in (1, 2)]
-    value = SitePlace("other.py", 1, by_value=True)
+    places = [change(line, "by_hand.py") for line in (1, 2)]
+    value = change(1, "other.py", by_value=True)
     there = reached(found, recorded.capture, [*places, value])
     assert set(there) == {places[0]}
     assert there[places[0]].verdict == "identical"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from shardlift.source.model import Kind
 from shardlift.verify import runs as running
 from shardlift.verify.bisect import (
     SAME_AS_ITSELF,
+    Candidate,
     Search,
     SiteId,
     Trial,
@@ -34,7 +36,6 @@ from shardlift.verify.bisect import (
 )
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance
 from shardlift.verify.compare.verdicts import WANTING, ProgramVerdict, SiteVerdict
-from shardlift.verify.compare.verdicts import SitePlace as Called
 from shardlift.verify.output_comparison import Difference, compare_output, masked
 from shardlift.verify.verdict_text import basis
 
@@ -78,34 +79,7 @@ class VerifiedMigration:
         return sum(result.word == word for result in self.results)
 
 
-@dataclass(frozen=True, order=True)
-class ChangeCandidate:
-    """A change that is made if the numbers hold."""
-
-    file: str  # as captures name it
-    id: ChangeId
-    change: Change = field(compare=False)
-
-    @property
-    def is_site(self) -> bool:
-        """Whether it maps a function; others only place or read arrays."""
-        return self.id.kind in (Kind.SITE, Kind.VALUE)
-
-    @property
-    def by_value(self) -> bool:
-        """Whether pmap is handed on here, and called elsewhere."""
-        return self.id.kind is Kind.VALUE
-
-    def covers(self, called: Called | None) -> bool:
-        """Whether a function was mapped by this change."""
-        if called is None or called.file != self.file:
-            return False
-        if not self.id.line:
-            return True  # the changes of a notebook go together
-        return any(first <= called.line <= last for first, last in self.change.sites)
-
-
-Reached = dict[ChangeCandidate, SiteVerdict | None]
+Reached = dict[Candidate, SiteVerdict | None]
 
 
 def verify_migration(
@@ -150,7 +124,7 @@ class _Verifier:
     holding: tuple[dict[str, str], ProgramVerdict] | None = None  # the texts of a run that held
     runs: int = 0
     most: int = 0
-    refused: list[ChangeCandidate] = field(default_factory=list)
+    refused: list[Candidate] = field(default_factory=list)
     # What differs between two runs of the program before, if it had to be run once more.
     unstable_sites: set[SiteId] = field(default_factory=set)
     unstable_output: tuple[Difference, ...] = ()
@@ -187,7 +161,7 @@ class _Verifier:
 
     # ---- which places stay
 
-    def _search(self, places: list[ChangeCandidate]) -> Search[ChangeCandidate]:
+    def _search(self, places: list[Candidate]) -> Search:
         """The places to keep, in as few runs as that takes."""
         there = self._reached(self._judge(self.before), places)
         self._stop_if_nothing_is_called(places, there)
@@ -210,7 +184,7 @@ class _Verifier:
         result.out.update(unreached)
         return result
 
-    def _stop_if_nothing_is_called(self, places: list[ChangeCandidate], there: Reached) -> None:
+    def _stop_if_nothing_is_called(self, places: list[Candidate], there: Reached) -> None:
         sites = sum(place.is_site for place in places)
         if there if sites else self.before.recorded.capture.sites:
             return
@@ -224,9 +198,7 @@ class _Verifier:
 
     # ---- a run
 
-    def _trial(
-        self, decisions: Decisions, kept: frozenset[ChangeCandidate]
-    ) -> Trial[ChangeCandidate]:
+    def _trial(self, decisions: Decisions, kept: frozenset[Candidate]) -> Trial:
         migration = self.project.render(decisions)
         texts = {file.path: file.after for file in migration.changed}
         if self.holding is not None and texts == self.holding[0]:
@@ -250,8 +222,8 @@ class _Verifier:
         return trial
 
     def _compared(
-        self, outcome: ProgramVerdict, after: running.Run, kept: frozenset[ChangeCandidate]
-    ) -> Trial[ChangeCandidate]:
+        self, outcome: ProgramVerdict, after: running.Run, kept: frozenset[Candidate]
+    ) -> Trial:
         """What the functions returned, and then what the program printed."""
         trial = trial_of(outcome, kept, self.unstable_sites, self.only_verified)
         if not trial.holds:
@@ -272,7 +244,7 @@ class _Verifier:
     def _judge(self, after: running.Run) -> ProgramVerdict:
         return running.judge_runs(self.before, after, self.settings.tolerance)
 
-    def _reached(self, outcome: ProgramVerdict, places: list[ChangeCandidate]) -> Reached:
+    def _reached(self, outcome: ProgramVerdict, places: list[Candidate]) -> Reached:
         return reached(outcome, self.before.recorded.capture, places, self.refused)
 
     def _after(self, something_left: bool) -> running.Run:
@@ -319,8 +291,8 @@ class _Verifier:
 
     def _results(
         self,
-        places: list[ChangeCandidate],
-        result: Search[ChangeCandidate],
+        places: list[Candidate],
+        result: Search,
         outcome: ProgramVerdict | None,
     ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
@@ -345,23 +317,31 @@ class _Verifier:
 
 
 def _decisions(
-    places: Iterable[ChangeCandidate],
-    kept: frozenset[ChangeCandidate],
-    out: dict[ChangeCandidate, str],
+    places: Iterable[Candidate],
+    kept: frozenset[Candidate],
+    out: dict[Candidate, str],
 ) -> Decisions:
     """Leave all places but those that are kept, each with its reason."""
     return Decisions({p.id: out.get(p, "not tried yet") for p in places if p not in kept})
 
 
-def _candidates(file: FileResult) -> Iterable[ChangeCandidate]:
+def _candidates(file: FileResult) -> Iterable[Candidate]:
     """The changes of a file that can be left one by one; a notebook's only together."""
     # What follows from the sites goes with them.
     changes = {c.id: c for c in reversed(file.rewritten) if c.kind is not Kind.DEVICE_AXIS}
     return map(_candidate, changes.values())
 
 
-def _candidate(change: Change) -> ChangeCandidate:
-    return ChangeCandidate(shown(os.path.abspath(change.id.path)), change.id, change)
+def _candidate(change: Change) -> Candidate:
+    path, line, _, kind = change.id
+    everywhere = ((0, sys.maxsize),)  # the changes of a notebook go together
+    return Candidate(
+        shown(os.path.abspath(path)),
+        change.id,
+        lines=change.sites if line else everywhere,
+        is_site=kind in (Kind.SITE, Kind.VALUE),
+        by_value=kind is Kind.VALUE,
+    )
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from shardlift.capture.schema import Capture, SiteKind
 from shardlift.report.numbers import count
@@ -29,28 +29,24 @@ UNKNOWN = "the numbers of the program differ with it, or it fails"
 SAME_AS_ITSELF = "not comparable: it differs between two runs of the program before"
 
 
-class Candidate(Protocol):
-    """A change that can be made or not. Candidates are hashable and ordered.
+SiteId = tuple[str, int, str, SiteKind]
 
-    ``is_site``: it maps a function, and does not only place or read arrays. ``by_value``: it names
-    pmap without calling it.
-    """
 
-    @property
-    def is_site(self) -> bool: ...  # noqa: D102
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """A change that can be made or not. They are ordered as in the source."""
 
-    @property
-    def by_value(self) -> bool: ...  # noqa: D102
+    file: str  # as captures name it
+    id: Any  # what identifies the change
+    lines: tuple[tuple[int, int], ...] = field(compare=False)  # the first and last ones of sites
+    is_site: bool = field(default=True, compare=False)  # it does not only place or read arrays
+    by_value: bool = field(default=False, compare=False)  # it names pmap without calling it
 
     def covers(self, called: SitePlace | None) -> bool:
         """Whether a function was mapped by this change."""
-
-    def __lt__(self, other: Any) -> bool:
-        """Source order."""
-
-
-C = TypeVar("C", bound=Candidate)
-SiteId = tuple[str, int, str, SiteKind]
+        if called is None or called.file != self.file:
+            return False
+        return any(first <= called.line <= last for first, last in self.lines)
 
 
 def identity(site: SiteVerdict) -> SiteId:
@@ -69,26 +65,26 @@ def unstable_sites(again: ProgramVerdict) -> set[SiteId]:
 
 
 @dataclass(frozen=True)
-class Trial(Generic[C]):
+class Trial:
     """The result of a run with some of the changes."""
 
     holds: bool
-    blamed: Mapping[C, str] = field(default_factory=dict)  # the reason for each
+    blamed: Mapping[Candidate, str] = field(default_factory=dict)  # the reason for each
     problem: str = UNKNOWN  # the reason if no change is blamed
 
 
 @dataclass
-class Search(Generic[C]):
+class Search:
     """A search for the changes to keep; ``most`` is the largest number of runs."""
 
-    attempt: Callable[[frozenset[C]], Trial[C]]
+    attempt: Callable[[frozenset[Candidate]], Trial]
     most: int
     begin_bisection: Callable[[int], None]  # is told how many runs are left
-    kept: frozenset[C] = frozenset()  # a run with exactly these changes was identical
-    out: dict[C, str] = field(default_factory=dict)  # the others, and why
+    kept: frozenset[Candidate] = frozenset()  # a run with exactly these changes was identical
+    out: dict[Candidate, str] = field(default_factory=dict)  # the others, and why
     runs: int = 0
 
-    def add(self, candidates: Sequence[C]) -> None:
+    def add(self, candidates: Sequence[Candidate]) -> None:
         """Keep all candidates but those that are found to be wrong."""
         while candidates:
             trial = self._try(candidates)
@@ -106,7 +102,7 @@ class Search(Generic[C]):
                 self.kept = frozenset()  # what is left of it was not run without them
             candidates = [place for place in candidates if place not in wrong]
 
-    def _bisect(self, candidates: Sequence[C], trial: Trial[C]) -> Mapping[C, str]:
+    def _bisect(self, candidates: Sequence[Candidate], trial: Trial) -> Mapping[Candidate, str]:
         """A change with which the others do not hold, by halves; none if there are no runs left."""
         suspects = [place for place in candidates if place not in self.kept]
         if len(suspects) > 1:
@@ -125,7 +121,7 @@ class Search(Generic[C]):
                 return named
         return {suspects[0]: trial.problem}
 
-    def _try(self, candidates: Sequence[C]) -> Trial[C] | None:
+    def _try(self, candidates: Sequence[Candidate]) -> Trial | None:
         if self.runs >= self.most:
             return None
         self.runs += 1
@@ -133,11 +129,11 @@ class Search(Generic[C]):
 
 
 def search(
-    places: Collection[C],
-    attempt: Callable[[frozenset[C]], Trial[C]],
+    places: Collection[Candidate],
+    attempt: Callable[[frozenset[Candidate]], Trial],
     most: int,
     begin_bisection: Callable[[int], None] = lambda _: None,
-) -> Search[C]:
+) -> Search:
     """Find the changes to keep, in at most ``most`` runs."""
     result = Search(attempt, most, begin_bisection)
     # Sites first: a verdict usually names a wrong one, so that halves of both kinds say less.
@@ -145,7 +141,7 @@ def search(
     return result
 
 
-def runs_needed(places: Collection[C]) -> int:
+def runs_needed(places: Collection[Candidate]) -> int:
     """The runs that find one wrong change, and show that the others hold without it.
 
     >>> [runs_needed("x" * number) for number in (1, 2, 8, 9)]
@@ -154,7 +150,7 @@ def runs_needed(places: Collection[C]) -> int:
     return 1 + math.ceil(math.log2(max(len(places), 1))) + 2
 
 
-def _blamed(trial: Trial[C], candidates: Sequence[C]) -> dict[C, str]:
+def _blamed(trial: Trial, candidates: Sequence[Candidate]) -> dict[Candidate, str]:
     return {place: trial.blamed[place] for place in candidates if place in trial.blamed}
 
 
@@ -163,10 +159,10 @@ def _blamed(trial: Trial[C], candidates: Sequence[C]) -> dict[C, str]:
 
 def trial_of(
     outcome: ProgramVerdict,
-    places: Collection[C],
+    places: Collection[Candidate],
     unstable: Collection[SiteId] = (),
     only_verified: bool = False,
-) -> Trial[C]:
+) -> Trial:
     """Whether a comparison holds, and if not, which changes it blames.
 
     ``unstable`` are sites that differ between two runs of one program. With ``only_verified``,
@@ -224,15 +220,15 @@ def reason(site: SiteVerdict) -> str:
 def reached(
     outcome: ProgramVerdict,
     capture: Capture,
-    places: Collection[C],
+    places: Collection[Candidate],
     refused: Collection[Candidate] = (),
-) -> dict[C, SiteVerdict | None]:
+) -> dict[Candidate, SiteVerdict | None]:
     """The changes whose sites the program before called, each with its verdict.
 
     A site that was only called inside another function has no verdict of its own. Neither has a
     change that names pmap without calling it, if a function was mapped elsewhere.
     """
-    verdicts: dict[C, SiteVerdict | None] = {}
+    verdicts: dict[Candidate, SiteVerdict | None] = {}
     elsewhere = False
     for site in capture.sites:
         if site.samples or site.nested or site.transformed:

@@ -119,10 +119,9 @@ class CollectiveComparison:
         finding = self.pair.measure(call, Part.INSIDE, arrays, (left, right))
         if finding is None or finding.close:
             return None
-        backward = _backward_change(sides)
-        if backward > 0 and not _is_summed_before(results[1], sides[1]):
-            backward = 0
-        cause = cause_of(*results, arrays, backward, self.pair.devices)
+        counts = [_count_backward(forms) for forms in forms_of(sides)]
+        is_twice = counts[0] < counts[1] and _is_summed_before(results[1], sides[1])
+        cause = cause_of(*results, arrays, is_twice, self.pair.devices)
         return dataclasses.replace(finding, cause=cause) if cause else finding
 
     def _without_exchanged(
@@ -191,13 +190,9 @@ def _is_output(sample: Sample, array: CapturedArray) -> bool:
     return is_only_returned(array.form) and any(same_digest(array.digest, x) for x in outputs)
 
 
-def _backward_change(sides: ArrayLists) -> int:
-    """How many collectives more than before the backward pass has."""
-    before, after = (
-        sum(form.backward and form.role is ArrayRole.RESULT for form in forms)
-        for forms in forms_of(sides)
-    )
-    return after - before
+def _count_backward(forms: Sequence[ArrayForm]) -> int:
+    """The number of collectives in the backward pass."""
+    return sum(form.backward and form.role is ArrayRole.RESULT for form in forms)
 
 
 def _name(form: ArrayForm) -> str:
@@ -233,18 +228,14 @@ def missing_collectives(
 ) -> Iterator[str]:
     """The collectives that the program before has more often, in words.
 
-    ``alone``: its results without a partner. Their line is named if it is the only one, or the
-    first of them if the program after has no collective of that kind.
+    ``alone``: its results without a partner, whose line is named if it is the only one.
     """
     old, new = (Counter(form.collective for form in _results(side)) for side in (before, after))
     for kind in sorted(old - new):
         single = _results([before[place] for place in alone])
-        lines = list(dict.fromkeys(f.about for f in single if f.collective == kind))
-        if not lines or "" in lines or (new[kind] and len(lines) > 1):
-            yield f"more {kind} before"
-        else:
-            more = f", and {len(lines) - 1} more" * (len(lines) > 1)
-            yield f"{kind} only before: {lines[0]}{more}"
+        lines = {form.about for form in single if form.collective == kind}
+        line = lines.pop() if len(lines) == 1 else ""
+        yield f"{kind} only before: {line}" if line else f"more {kind} before"
 
 
 def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:

@@ -22,7 +22,6 @@ SUMMED_TWICE = (
     "check_vma with unvarying parameters: shard_map has already summed the gradient over the "
     "devices before this line"
 )
-SUMMED_LESS = "the backward pass sums over the devices less often than before"
 
 
 class CollectiveResult(NamedTuple):
@@ -98,12 +97,12 @@ def cause_of(
     before: CollectiveResult,
     after: CollectiveResult,
     unequal: ArrayPair,
-    backward: int,
+    is_summed_before: bool,
     devices: int,
 ) -> str:
     """Why an operation gets another number, if that is a factor; empty if it is none.
 
-    ``backward``: how many collectives more than before the backward pass has. The collective
+    ``is_summed_before``: only the backward pass after has summed it already. The collective
     itself is the cause if its sum is the same; otherwise what it sums is.
     """
     unequal = _where_unequal(unequal)
@@ -119,8 +118,8 @@ def cause_of(
         return f"{size}: {wrong} instead of {right}"
     if causes.confirmed_factor(*unequal, None, devices) is None:
         return ""
-    if backward and causes.is_of_devices(factor, devices):
-        return f"{size}: {SUMMED_TWICE if backward > 0 else SUMMED_LESS}"
+    if is_summed_before and causes.is_of_devices(factor, devices):
+        return f"{size}: {SUMMED_TWICE}"
     return f"{size}: what is summed is"
 
 

@@ -23,7 +23,7 @@ MESH = Mesh(np.array(DEVICES).reshape(2, 4), ("i", "j"))
         (NamedSharding(MESH, PartitionSpec(None, "i")), "P(None, 'i') on cpu:0-7"),
         (
             NamedSharding(Mesh(np.array([DEVICES[k] for k in (0, 2, 3)]), "i"), PartitionSpec("i")),
-            "P('i') on cpu:0,2-3",
+            "P('i') on cpu:0,2,3",
         ),
     ],
 )

@@ -22,7 +22,6 @@ from shardlift.capture.schema import (
     HOST,
     CompileReason,
     MovedBy,
-    Read,
     ReasonKind,
     SiteFacts,
 )
@@ -451,28 +450,6 @@ def test_ten_thousand_calls_make_a_small_capture(recorder, tmp_path):
     capture = read(path)
     assert capture.sites[0].calls == 10_000
     assert path.stat().st_size < 100 * 1024
-
-
-@pytest.mark.slow
-def test_a_site_with_everything_in_excess_stays_in_its_bound(recorder, tmp_path):
-    many = {f"a very long name of a leaf {'x' * 300} {k}": X[:1] for k in range(400)}
-    step = recorder.pmap(shardlift.pmap)(
-        lambda k, t: jax.tree.map(lambda x: x * k, t),
-        static_broadcasted_argnums=0,
-        devices=jax.devices()[:1],
-    )
-    for k in (1, 2, 3, 1, 1, 1, 1, 1, 1):
-        jax.block_until_ready(step(k, many))
-    (record,) = recorder._sites.values()
-    for k in range(300):
-        record.note_read(Read("index", "train.py", k, 1, 4))
-    recorder.write(tmp_path / "run.json")
-    site = read(tmp_path / "run.json").sites[0]
-    assert len(site.arguments) == 256
-    assert site.leaves_left_out == 144
-    assert len(site.reads) <= 128
-    assert any("ways in which outputs were read" in text for text in site.unseen)
-    assert (tmp_path / "run.json").stat().st_size < 450 * 1024
 
 
 def test_names_that_were_used_and_the_summary(recorder, tmp_path):

@@ -320,7 +320,6 @@ class SiteFacts:
     looked: int = 0
     arguments: tuple[LeafFacts, ...] = ()
     outputs: tuple[LeafFacts, ...] = ()
-    leaves_left_out: int = 0
     compiles: tuple[Compile, ...] = ()
     compile_count: int = 0
     moves: tuple[Move, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -16,21 +15,18 @@ T = TypeVar("T", bound="DataclassInstance")
 class Tally(Generic[T]):
     """The facts so far; ``counts`` names the fields that are added up."""
 
-    def __init__(self, *counts: str, most: float = math.inf) -> None:
-        self._counts, self._most = counts, most
+    def __init__(self, *counts: str) -> None:
+        self._counts = counts
         self._facts: dict[Any, T] = {}
 
-    def add(self, fact: T) -> bool:
-        """Count a fact; False if it would be another one beyond the ``most``."""
+    def add(self, fact: T) -> None:
+        """Count a fact."""
         key = dataclasses.replace(fact, **dict.fromkeys(self._counts, 0))
         old = self._facts.get(key)
-        if old is None and len(self._facts) >= self._most:
-            return False
         if old is not None:
             sums = {name: getattr(old, name) + getattr(fact, name) for name in self._counts}
             fact = dataclasses.replace(fact, **sums)
         self._facts[key] = fact
-        return True
 
     def freeze(self) -> tuple[T, ...]:
         """The facts for a capture, in the order in which they were first seen."""

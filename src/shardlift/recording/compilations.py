@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 
@@ -67,27 +67,22 @@ def stop_listening() -> None:
         jax.monitoring.unregister_event_duration_listener(on_duration)
 
 
-class Signature(NamedTuple):
-    """What determines which program a call needs."""
-
-    tree: str
-    static: dict[str, str]
-    leaves: dict[str, tuple[str, str, str]]  # by path: type, weak or strong, placement
-    context: str
-
-
-_OF_LEAVES = (ReasonKind.TYPE, ReasonKind.WEAK_TYPE, ReasonKind.PLACEMENT)
+# What determines which program a call needs: by its kind, and the argument that it belongs to.
+Signature: TypeAlias = dict[tuple[ReasonKind, str], str]
 
 
 def signature(leaves: dict[str, Any], tree: Any, static: dict[int, Any]) -> Signature:
     """The signature of a call with these leaves, by path."""
-    kinds = {}
+    found = {(ReasonKind.STRUCTURE, ""): str(tree)}
+    for number, value in static.items():
+        found[ReasonKind.STATIC_ARGUMENT, str(number)] = _clip(value)
     for path, leaf in leaves.items():
         weak = getattr(leaf, "weak_type", isinstance(leaf, (int, float, complex)))
-        kinds[path] = type_name(leaf), "weak" if weak else "strong", placement_of(leaf)
-    fixed = {str(k): _clip(value) for k, value in static.items()}
-    context = f"x64={jax.config.values.get('jax_enable_x64')}"
-    return Signature(str(tree), fixed, kinds, context)
+        found[ReasonKind.TYPE, path] = type_name(leaf)
+        found[ReasonKind.WEAK_TYPE, path] = "weak" if weak else "strong"
+        found[ReasonKind.PLACEMENT, path] = placement_of(leaf)
+    found[ReasonKind.CONTEXT, ""] = f"x64={jax.config.values.get('jax_enable_x64')}"
+    return found
 
 
 def type_name(leaf: Any) -> str:
@@ -113,18 +108,13 @@ def reasons(new: Signature, seen: list[Signature]) -> list[CompileReason]:
 
 
 def _differences(old: Signature, new: Signature) -> list[CompileReason]:
-    if old.tree != new.tree:
-        return [CompileReason(ReasonKind.STRUCTURE)]
-    causes = [
-        CompileReason(ReasonKind.STATIC_ARGUMENT, k, old.static.get(k, ""), value)
-        for k, value in new.static.items()
-        if old.static.get(k) != value
-    ]
-    for path, leaf in new.leaves.items():
-        sides = zip(_OF_LEAVES, old.leaves.get(path, ("", "", "")), leaf, strict=True)
-        change = next(((kind, a, b) for kind, a, b in sides if a != b), None)
-        if change is not None:
-            causes.append(CompileReason(change[0], path, *change[1:]))
-    if old.context != new.context:
-        causes.append(CompileReason(ReasonKind.CONTEXT, "", old.context, new.context))
-    return causes
+    """What differs; of a leaf the first kind of difference."""
+    found: dict[tuple[bool, str], CompileReason] = {}
+    for (kind, path), value in new.items():
+        before = old.get((kind, path), "")
+        if before != value:
+            if kind is ReasonKind.STRUCTURE:
+                return [CompileReason(kind)]
+            place = kind is ReasonKind.STATIC_ARGUMENT, path
+            found.setdefault(place, CompileReason(kind, path, before, value))
+    return [*found.values()]

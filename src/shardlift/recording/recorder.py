@@ -279,7 +279,7 @@ class Recorder:
                 self._unsure += 1
             elif origin is not None and origin.record is not None:
                 read = Read(ReadBy(how), *user_line(), 1, nbytes, seconds)
-                origin.record.note_read(read)
+                origin.record.reads.add(read)
         except Exception as error:
             self._faulty(error)
 

@@ -29,9 +29,8 @@ from shardlift.capture.schema import (
 from shardlift.capture.tally import Tally
 from shardlift.recording.compilations import Signature, reasons
 
-# Of each site at most this many of each; the rest is counted.
-MOST_LEAVES, MOST_COMPILES, MOST_MOVES, MOST_READS = 256, 32, 64, 128
-MOST_SIGNATURES, MOST_REASONS = 16, 8
+# Of each site at most this many of each.
+MOST_COMPILES, MOST_SIGNATURES, MOST_REASONS = 32, 16, 8
 LONGEST_TEXT = 200  # characters of a path or of a reason
 INSPECTED = (0, 2, 7)  # calls that are inspected, whatever it costs
 PROBES = 3
@@ -61,12 +60,11 @@ class SiteRecord:
         self.about: dict[str, Any] = {}  # axis name and size
         self.arguments: dict[str, LeafFacts] = {}
         self.outputs: dict[str, LeafFacts] = {}
-        self.left_out = 0
         self.compile_count = 0
         self.compiles: list[Compile] = []
         self.signatures: list[Signature] = []
-        self.moves: Tally[Move] = Tally("count", "nbytes", most=MOST_MOVES)
-        self.reads: Tally[Read] = Tally("count", "nbytes", "seconds", most=MOST_READS)
+        self.moves: Tally[Move] = Tally("count", "nbytes")
+        self.reads: Tally[Read] = Tally("count", "nbytes", "seconds")
         self.collectives: tuple[Collective, ...] = ()
         self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
@@ -97,20 +95,15 @@ class SiteRecord:
 
     def note_leaves(self, into: dict[str, LeafFacts], leaves: Iterable[LeafFacts]) -> None:
         """Keep the latest state of each leaf, and the comparisons of all inspections."""
-        by_size = sorted(leaves, key=lambda leaf: -leaf.nbytes)
-        kept = {leaf.path for leaf in by_size[:MOST_LEAVES]}
-        self.left_out = max(self.left_out, len(by_size) - len(kept))
         old = dict(into)
         into.clear()
         for leaf in leaves:
-            if leaf.path in kept:
-                short = dataclasses.replace(leaf, path=clip(leaf.path), shape=leaf.shape[:32])
-                into[short.path] = _join(old.get(short.path), short)
+            short = dataclasses.replace(leaf, path=clip(leaf.path))
+            into[short.path] = _join(old.get(short.path), short)
 
     def note_move(self, move: Move) -> None:
         """Count a move of an argument."""
-        if not self.moves.add(dataclasses.replace(move, path=clip(move.path))):
-            self.unseen[f"more than {MOST_MOVES} ways in which arguments were moved"] = None
+        self.moves.add(dataclasses.replace(move, path=clip(move.path)))
 
     def note_compile(self, seen: Signature | None, seconds: float) -> None:
         """Add a compilation and its reasons; the first ones and the last one are kept."""
@@ -132,11 +125,6 @@ class SiteRecord:
         self.proofs = of_all_programs(self.proofs, proofs)
         self.proved += 1
 
-    def note_read(self, read: Read) -> None:
-        """Count a read of an output on one line."""
-        if not self.reads.add(read):
-            self.unseen[f"more than {MOST_READS} ways in which outputs were read"] = None
-
     # ---- the record in the capture
 
     def freeze(self, process: int) -> SiteFacts:
@@ -153,7 +141,6 @@ class SiteRecord:
             looked=self.looked,
             arguments=tuple(self.arguments.values()),
             outputs=tuple(self.outputs.values()),
-            leaves_left_out=self.left_out,
             compiles=tuple(self.compiles),
             compile_count=self.compile_count,
             moves=self.moves.freeze(),

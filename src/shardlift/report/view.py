@@ -153,8 +153,6 @@ def _gaps(site: SiteFacts) -> Iterator[str]:
         yield "how long its outputs took, since no call could be sampled"
     if not site.looked:
         yield "its arguments, which could not be flattened"
-    if site.leaves_left_out:
-        yield f"its smallest leaves, {site.leaves_left_out} of them"
     blind = sum(leaf.axis is not None and not leaf.compared for leaf in site.arguments)
     if blind and site.looked:
         is_are = "is" if blind == 1 else "are"

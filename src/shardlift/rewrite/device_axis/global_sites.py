@@ -263,7 +263,6 @@ def _combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
         runs[0],
         nested=sum(run.nested for run in runs),
         transformed={name: count for run in runs for name, count in run.transformed.items()},
-        leaves_left_out=max(run.leaves_left_out for run in runs),
         proofs=tuple(proofs),
         whole_batch=worst,
     )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +9,6 @@ import pytest
 
 import shardlift
 from shardlift.testing import assert_same_as_pmap
-from tests import children
 
 N = jax.device_count()
 X = np.arange(N * 6, dtype=np.float32).reshape(N, 3, 2)
@@ -113,43 +109,3 @@ def test_an_output_that_cannot_be_read_is_not_a_success():
 def test_nothing_to_compare_is_not_a_success():
     with pytest.raises(AssertionError, match="nothing to compare"):
         assert_same_as_pmap(lambda x: None, lambda x: None, X)
-
-
-SUITE = """\
-import jax
-import numpy as np
-
-old = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
-
-def test_same(assert_same_as_pmap):
-    x = np.ones((jax.device_count(), 2))
-    assert_same_as_pmap(jax.jit(lambda x: 0 * x + x.sum(0)), old, x)
-
-def test_other(assert_same_as_pmap):
-    assert_same_as_pmap(jax.jit(lambda x: x), old, np.ones((jax.device_count(), 2)))
-"""
-
-
-def _pytest(folder: Path, *options: str) -> children.Done:
-    (folder / "test_step.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    plugin = ["-p", "shardlift.pytest", "--shardlift-record", "run.json"]
-    return children.run([*command, *plugin, *options], cwd=folder)
-
-
-@pytest.mark.slow
-@pytest.mark.exhaustive  # `test_the_pytest_plugin` of tests/legacy starts it, too
-def test_the_plugin_has_a_fixture_and_a_summary(tmp_path: Path):
-    done = _pytest(tmp_path)
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "differs from pmap in 1 of 1 outputs" in done.stdout
-    assert "shardlift: 1 pmap site; " in done.stdout
-    assert "shardlift: next: shardlift report run.json" in done.stdout
-    assert (tmp_path / "run.json").exists()
-
-
-@pytest.mark.slow
-def test_the_plugin_records_one_process(tmp_path: Path):
-    done = _pytest(tmp_path, "-n", "2")
-    assert "--shardlift-record records one process: leave out -n" in done.stderr
-    assert not (tmp_path / "run.json").exists()

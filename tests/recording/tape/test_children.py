@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import jax
@@ -26,22 +27,31 @@ def test_only_calls_in_other_processes_are_counted(tmp_path: Path) -> None:
     assert (children.count(), os.listdir(tmp_path)) == (0, [])
 
 
-def test_a_forked_child_is_watched_while_it_compiles(tmp_path: Path) -> None:
-    children = Children(str(tmp_path / "run.json"))
-    children.process += 1
-    children._watch_fork()
-    assert children.count() == 0
-    jax.jit(lambda y: y * 17)(np.ones(3))
-    assert children.count() == 1
-
-
-def test_programs_that_use_jax_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What is called in a forked child."""
+    hooks: dict[str, Any] = {}
     monkeypatch.setattr(os, "environ", {})
-    forks: list[object] = []
-    monkeypatch.setattr(os, "register_at_fork", lambda after_in_child: forks.append(after_in_child))
+    monkeypatch.setattr(os, "register_at_fork", lambda **hook: hooks.update(hook))
+    return hooks
+
+
+def test_a_forked_child_is_watched_while_it_compiles(tmp_path: Path, hooks: dict[str, Any]) -> None:
     children = Children(str(tmp_path / "run.json"))
     children.watch()
-    assert forks == [children._watch_fork]
+    hooks["after_in_child"]()
+    try:
+        assert children.count() == 0
+        jax.jit(lambda y: y * 17)(np.ones(3))
+        assert children.count() == 1
+    finally:
+        jax.config.update("jax_dump_ir_to", "")
+
+
+@pytest.mark.usefixtures("hooks")
+def test_programs_that_use_jax_are_counted(tmp_path: Path) -> None:
+    children = Children(str(tmp_path / "run.json"))
+    children.watch()
     folder = Path(os.environ[DUMPS])
     folder.mkdir()  # as JAX does
     (folder / "jax_ir0000_jit_f_compile.mlir").touch()

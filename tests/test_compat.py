@@ -203,10 +203,6 @@ def test_frames_of_a_folder_are_left_out_of_tracebacks():
         traceback_util._exclude_paths[:] = before
 
 
-def test_expand():
-    assert _compat.expand(_equation(jnp.sin, 1.0, name="sin"), []) is None
-
-
 def test_run_equation():
     def fun(x):
         return jnp.sin(x), jax.lax.top_k(x, 2)[0]

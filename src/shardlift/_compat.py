@@ -268,25 +268,6 @@ def map_axes(eqn: Any) -> dict[Any, int] | None:
     return {name: size for name, size in mesh.shape.items() if name in names}
 
 
-def expand(eqn: Any, axes: list[tuple[Any, int]]) -> Any:
-    """The jaxpr that an equation of a high-level primitive stands for; None if unavailable.
-
-    Some functions of jax.numpy are one primitive that is expanded only when it is compiled
-    (0.12.0: searchsorted). How to expand it is not public (2026-11: 0.10.2, 0.12.0).
-    """
-    try:
-        whole = eqn.params["_prim"]
-
-        def parts(*flat: Any) -> Any:
-            return jax.tree.leaves(whole.expand(*jax.tree.unflatten(whole.in_tree, flat)))
-
-        types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.invars]
-        jaxpr = jax.make_jaxpr(parts, axis_env=axes)(*types)
-    except Exception:  # a primitive of a library, or a later JAX, may raise anything
-        return None
-    return jaxpr if len(jaxpr.out_avals) == len(eqn.outvars) else None
-
-
 def source_line(eqn: Any) -> tuple[str, int, str] | None:
     """File, line and function of the user's code behind an equation; None if JAX does not know.
 

@@ -54,7 +54,6 @@ PLAIN = {
     "solve": lambda v: jnp.linalg.solve(jnp.eye(4) + jnp.outer(v, v), v),
     "eigh": lambda v: jnp.linalg.eigh(jnp.outer(v, v))[0],
     "conv": lambda v: jnp.convolve(v, v),
-    "interp": lambda v: jnp.interp(v, jnp.arange(3.0) - 1, jnp.arange(3.0)),
     "attention": lambda v: jax.nn.dot_product_attention(*[v.reshape(1, 2, 1, 2)] * 3),
 }
 

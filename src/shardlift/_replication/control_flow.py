@@ -38,17 +38,6 @@ def called_jaxpr(eqn: Any) -> Any:
     return next((jaxpr for jaxpr in jaxprs if len(jaxpr.invars) == len(eqn.invars)), None)
 
 
-def _high_level(
-    walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope
-) -> Sequence[Value]:
-    if id(eqn) not in walk.expanded:
-        walk.expanded[id(eqn)] = eqn, _compat.expand(eqn, list(scope.sizes))
-    inner = walk.expanded[id(eqn)][1]
-    if inner is None:
-        return opaque(eqn, operands, scope, "is an unknown primitive")
-    return walk.run(inner, operands, scope)
-
-
 # ---- loops
 
 
@@ -202,6 +191,5 @@ RULES: dict[str, Rule] = {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
-    "call_hi_primitive": _high_level,
     "shard_map": _nested_map,
 }

@@ -115,7 +115,6 @@ class Interpreter:
         self._pure = frozenset(pure)
         self._kinds: dict[Any, Rule | None] = {}
         self._seen: dict[Any, tuple[Any, list[Value]]] = {}
-        self.expanded: dict[int, tuple[Any, Any]] = {}  # equations of high-level primitives
 
     def run(self, jaxpr: Any, inputs: Sequence[Value], scope: MapScope) -> list[Value]:
         """The outputs' values, with causes in terms of the inputs' own causes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Sequence
-from enum import Enum
 from typing import Any, NamedTuple
 
 import jax
@@ -32,24 +31,16 @@ class MappedProgram(NamedTuple):
 
 
 class MapOutput(NamedTuple):
-    """An output of a map: the number of the map, and the number of the output."""
+    """An output of the map."""
 
-    map: int
     number: int
 
 
-class Outside(Enum):
-    """A value that is computed outside the maps."""
-
-    BEFORE = "before any map"
-    AFTER = "perhaps from the result of a map"
-
-
-Origin = int | MapOutput | Outside  # int: the number of an input of the program
+Origin = int | MapOutput | None  # int: the number of an input; None: computed outside the map
 
 
 class Map(NamedTuple):
-    """A map over devices, and the origins of its operands."""
+    """The map over devices, and the origins of its operands."""
 
     eqn: Any
     sizes: tuple[tuple[Hashable, int], ...]  # of its axes
@@ -153,23 +144,24 @@ def _traceable(leaf: Any) -> bool:
     return True
 
 
-# ---- the maps of a program
+# ---- the map of a program
 
 
-def find_results(program: MappedProgram) -> tuple[list[Map], list[Origin]]:
-    """The maps, each after those that it depends on, and the origin of each output."""
+def find_map(program: MappedProgram) -> tuple[Map | None, list[Origin]]:
+    """The map, if there is exactly one and no loop is around it, and the origin of each output."""
     jaxpr = program.jaxpr.jaxpr
     maps: list[Map] = []
-    return maps, _origins(jaxpr, list(range(len(jaxpr.invars))), maps)
+    origins = _origins(jaxpr, list(range(len(jaxpr.invars))), maps)
+    return maps[0] if len(maps) == _count_maps(jaxpr) == 1 else None, origins
 
 
 def _origins(jaxpr: Any, inputs: Sequence[Origin], maps: list[Map]) -> list[Origin]:
     """The origins of the outputs of a jaxpr; its maps are added to ``maps``."""
     known = dict(zip(map(id, jaxpr.invars), inputs, strict=True))
     for eqn in jaxpr.eqns:
-        operands = [known.get(id(var), Outside.BEFORE) for var in eqn.invars]
+        operands = [known.get(id(var)) for var in eqn.invars]
         known.update(zip(map(id, eqn.outvars), _outputs(eqn, operands, maps), strict=True))
-    return [known.get(id(var), Outside.BEFORE) for var in jaxpr.outvars]
+    return [known.get(id(var)) for var in jaxpr.outvars]
 
 
 def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Origin]:
@@ -177,14 +169,19 @@ def _outputs(eqn: Any, operands: list[Origin], maps: list[Map]) -> Sequence[Orig
     axes = _compat.map_axes(eqn) if name == "shard_map" else None
     if axes:
         maps.append(Map(eqn, tuple(axes.items()), operands))
-        return [MapOutput(len(maps) - 1, k) for k in range(len(eqn.outvars))]
+        return [MapOutput(k) for k in range(len(eqn.outvars))]
     inner = called_jaxpr(eqn) if name in CALLS else None
     if inner is not None and len(inner.outvars) == len(eqn.outvars):
         return _origins(inner, operands, maps)
-    has_map = eqn.primitive.name == "shard_map" or any(
-        inner.primitive.name == "shard_map"
-        for held in _compat.inner_jaxprs(eqn.params)
-        for inner in _compat.equations(held)
-    )
-    follows = has_map or any(isinstance(o, MapOutput) or o is Outside.AFTER for o in operands)
-    return [Outside.AFTER if follows else Outside.BEFORE] * len(eqn.outvars)
+    return [None] * len(eqn.outvars)
+
+
+def _count_maps(jaxpr: Any) -> int:
+    """How many maps over devices there are that are not inside another one."""
+    count = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "shard_map":
+            count += 1
+        else:
+            count += sum(map(_count_maps, _compat.inner_jaxprs(eqn.params)))
+    return count

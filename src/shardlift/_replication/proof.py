@@ -16,15 +16,13 @@ from shardlift._replication.interpreter import (
     Interpreter,
     MapScope,
     Value,
-    varying,
 )
 from shardlift._replication.mapped_program import (
     Map,
     MapOutput,
     MappedProgram,
     Origin,
-    Outside,
-    find_results,
+    find_map,
     trace_function,
     trace_site,
 )
@@ -154,50 +152,47 @@ def equal_leaves(
 
 def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
     """Prove it for a traced program; ``equal`` has a flag for each leaf of its arguments."""
-    maps, origins = find_results(program)
-    if not maps:
+    mapped, origins = find_map(program)
+    if mapped is None:
         raise ValueError(
-            f"{program.name} does not map over devices, so there is nothing to prove. "
-            "Pass the result of pmap, or give the axis_name of its collectives: "
-            f"shardlift.replication({program.name}, *args, axis_name=...)."
+            f"{program.name} does not map over devices, or does so more than once, so there is "
+            "nothing to prove. Pass the result of one pmap, or give the axis_name of its "
+            f"collectives: shardlift.replication({program.name}, *args, axis_name=...)."
         )
-    walk = Interpreter(RULES, pure)
-    values: list[list[Value]] = []
-    for mapped in maps:
-        inputs = [
-            _input_value(mapped, origin, spec, equal)
-            for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
-        ]
-        values.append(walk.run(mapped.eqn.params["jaxpr"], inputs, MapScope(mapped.sizes)))
-    outcomes = [_outcome(program, origin, maps, values) for origin in origins]
+    scope = MapScope(mapped.sizes)
+    inputs = [
+        _input_value(scope, origin, spec, equal)
+        for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
+    ]
+    values = Interpreter(RULES, pure).run(mapped.eqn.params["jaxpr"], inputs, scope)
+    outcomes = [_outcome(program, origin, mapped, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)
     proven = tree.unflatten([bool(outcome) for outcome in outcomes])
-    axes = {name: size for mapped in maps for name, size in mapped.sizes}
-    return Replication(program.name, axes, dict(zip(paths, outcomes, strict=True)), proven)
+    outputs = dict(zip(paths, outcomes, strict=True))
+    return Replication(program.name, dict(mapped.sizes), outputs, proven)
 
 
-def _input_value(mapped: Map, origin: Origin, spec: Any, equal: list[bool]) -> Value:
+def _input_value(scope: MapScope, origin: Origin, spec: Any, equal: list[bool]) -> Value:
     """An operand as the body of the map sees it."""
-    scope = MapScope(mapped.sizes)
-    new = scope.wide(scope.names)
-    if isinstance(origin, int):
-        return None if equal[origin] else control_flow.enter_map(None, spec, new, Cause(origin))
-    if origin is Outside.BEFORE:
+    if not isinstance(origin, int):
         cause = Cause(None, None, "is computed before the map")
-        return control_flow.enter_map(None, spec, new, cause)
-    return varying(new, Cause(None, None, "comes from another map of the same function"))
+    elif equal[origin]:
+        return None
+    else:
+        cause = Cause(origin)
+    return control_flow.enter_map(None, spec, scope.wide(scope.names), cause)
 
 
 def _outcome(
-    program: MappedProgram, origin: Origin, maps: list[Map], values: list[list[Value]]
+    program: MappedProgram, origin: Origin, mapped: Map, values: list[Value]
 ) -> Proven | NotProven:
     if not isinstance(origin, MapOutput):
         return NotProven(None, None, "is computed outside the map", None, ())
-    value = values[origin.map][origin.number]
+    value = values[origin.number]
     if value is None:
         return Proven()
-    cause, names = value.cause, (name for name, _ in maps[origin.map].sizes)
+    cause, names = value.cause, (name for name, _ in mapped.sizes)
     return NotProven(
         argument=None if cause.input is None else program.inputs[cause.input],
         equation=_equation(cause.eqn),

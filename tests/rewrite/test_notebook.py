@@ -113,7 +113,8 @@ def test_a_module_that_only_deleted_text_used_is_dropped(
 
 
 def test_no_cell_begins_with_an_empty_line() -> None:
-    text = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\nx = 1"
-    document = json.dumps({**DOCUMENT, "cells": [{**CELLS[1], "source": text}]})
+    deleted = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\n"
+    after = "import jax\nx = jax.devices()"
+    document = json.dumps({**DOCUMENT, "cells": [{**CELLS[1], "source": deleted + after}]})
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
-    assert json.loads(done.changed[0].after)["cells"][0]["source"] == "x = 1"
+    assert json.loads(done.changed[0].after)["cells"][0]["source"] == after

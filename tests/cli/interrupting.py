@@ -75,7 +75,8 @@ def replacements(root: Path) -> list[Replacement]:
 
 def write(root: Path, trial: bool = False) -> None:
     if trial:
-        transaction.during(replacements(root), str(root), lambda: None)
+        with transaction.replaced(replacements(root), str(root)):
+            pass
     else:
         transaction.replace_all(replacements(root), str(root))
 

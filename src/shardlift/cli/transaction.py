@@ -14,17 +14,15 @@ import os
 import shlex
 import shutil
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from shardlift._files import replace_file
 from shardlift.cli import git
 from shardlift.cli.files import OLD_TEXTS, read_bytes
 from shardlift.cli.stop import end_by_exception
 
-Returned = TypeVar("Returned")
 _MARKS = (".git", ".hg", "pyproject.toml", "setup.py")
 
 
@@ -71,43 +69,32 @@ def killed_before(paths: Sequence[str]) -> str | None:
 
 def replace_all(replacements: Sequence[Replacement], root: str) -> None:
     """Replace the files, all of them or none; `WriteError` says why none."""
-    with _replaced(replacements, root) as old:
+    with replaced(replacements, root) as old:
         done = f"{old}.{os.getpid()}"
         os.rename(old, done)  # in one step: there is never only a part of the old texts
         shutil.rmtree(done, ignore_errors=True)
 
 
-def during(replacements: Sequence[Replacement], root: str, run: Callable[[], Returned]) -> Returned:
-    """The result of `run`, which may take its time; the files are replaced for its length only."""
-    with _replaced(replacements, root):
-        return run()
-
-
 @contextlib.contextmanager
-def _replaced(replacements: Sequence[Replacement], root: str) -> Iterator[str]:
+def replaced(replacements: Sequence[Replacement], root: str) -> Iterator[str]:
     """The new texts are in place; afterwards the old ones are, unless their folder is gone."""
     root = os.path.realpath(root)
     old = os.path.join(root, OLD_TEXTS)
     given = _below(root, replacements)
-    edited: list[str] = []
-    staged, is_ours = f"{old}.{os.getpid()}", False
+    staged, is_ours, edited = f"{old}.{os.getpid()}", False, list[str]()
     with end_by_exception():
         try:
-            with _as_write_error(old):
-                os.mkdir(staged, 0o700)
-                for relative, replacement in given.items():
-                    path, copy = os.path.join(root, relative), os.path.join(staged, relative)
-                    if _read(path) != replacement.before:
-                        raise WriteError(f"{replacement.path} has changed since it was read")
-                    if replacement.before is not None:
-                        os.makedirs(os.path.dirname(copy), exist_ok=True)
-                        shutil.copy2(path, copy)
+            try:
+                _keep_old_texts(staged, root, given)
                 if (killed := killed_before([root])) is not None:
                     raise WriteError(killed)
                 is_ours = True
                 os.rename(staged, old)
                 for relative, replacement in given.items():
                     replace_file(os.path.join(root, relative), replacement.after)
+            except OSError as error:
+                said = f"{error.filename or old} could not be written: {error}"
+                raise WriteError(said) from error
             yield old
         finally:
             shutil.rmtree(staged, ignore_errors=True)
@@ -120,12 +107,16 @@ def _replaced(replacements: Sequence[Replacement], root: str) -> Iterator[str]:
         )
 
 
-@contextlib.contextmanager
-def _as_write_error(old: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise WriteError(f"{error.filename or old} could not be written: {error}") from error
+def _keep_old_texts(folder: str, root: str, given: dict[str, Replacement]) -> None:
+    """Copy each file, which still has to be what was read, to its place in a new folder."""
+    os.mkdir(folder, 0o700)
+    for relative, replacement in given.items():
+        path, copy = os.path.join(root, relative), os.path.join(folder, relative)
+        if _read(path) != replacement.before:
+            raise WriteError(f"{replacement.path} has changed since it was read")
+        if replacement.before is not None:
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            shutil.copy2(path, copy)
 
 
 def _below(root: str, replacements: Sequence[Replacement]) -> dict[str, Replacement]:

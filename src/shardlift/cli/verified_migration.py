@@ -208,7 +208,8 @@ class _Verifier:
         _ = self.before
         try:
             left = any(file.refused for file in migration.files)
-            after = transaction.during(changes, self.root, lambda: self._after(left))
+            with transaction.replaced(changes, self.root):
+                after = self._after(left)
         except running.CannotRunError as error:
             last = str(error).rstrip().rpartition("\n")[2]
             return Trial(False, problem=f"the program fails with it: {last}")

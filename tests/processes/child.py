@@ -5,19 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import traceback
 from pathlib import Path
 
 
-def die_with_parent() -> None:
-    """The parent holds our stdin open and never writes: its end is the parent's end."""
-    os.read(0, 1)  # not sys.stdin, whose lock a daemon thread must not hold at exit
-    os._exit(70)
-
-
 def main(folder: Path, process: int) -> int:
-    threading.Thread(target=die_with_parent, daemon=True).start()
     task = json.loads((folder / "task.json").read_text())
     outcome = folder / f"{process}.json"
     try:

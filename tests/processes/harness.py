@@ -9,43 +9,39 @@
 
 The body travels as source, so it imports what it needs and closes over nothing; its arguments
 and its result travel as JSON. ``jax.distributed`` is initialised before it is called, with gloo
-between the processes. Every process is ended before ``run_processes`` returns, and ends itself
-when the test runner dies.
+between the processes. Every process is ended before ``run_processes`` returns.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
-import socket
 import sys
 import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from shardlift.launch.job import free_port
 from shardlift.launch.program import virtual_devices
-from tests.children import PIPE, STDOUT, Child, ask_for_stacks
+from tests.children import STDOUT, Child, ask_for_stacks
 
 CHILD = Path(__file__).with_name("child.py")
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """How one process ended."""
 
-    process: int
-    status: int | None  # None: never started, or ended by the harness when the time was up
+    status: int | None  # None: ended by the harness when the time was up
     value: Any  # what the body returned
     error: str | None  # "ValueError: what it said", when the body raised
     output: str  # stdout and stderr
-    seconds: float  # from the start of the job to the end of this process
 
 
 def run_processes(
@@ -66,19 +62,18 @@ def run_processes(
     with the logs of all; without it the results tell. ``initialize`` are more keywords for
     ``jax.distributed.initialize``.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        job = _Job(Path(folder), processes, devices, initialize or {}, env or {})
-        job.write(body, args)
-        try:
-            for process in range(processes):
-                job.start(process)
-            job.wait(timeout)
-        finally:
-            job.end()
-        results = [job.result(process) for process in range(processes)]
-    bad = [r for r in results if r.status != 0]
-    if check and bad:
-        raise AssertionError(_logs(results, timeout))
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder, environ = Path(name), _environment(devices, env or {})
+        _write(folder, body, args, {"num_processes": processes, **(initialize or {})})
+        command = [sys.executable, "-W", "error", str(CHILD), name]
+        running = [
+            stack.enter_context(Child([*command, str(k)], stderr=STDOUT, env=environ))
+            for k in range(processes)
+        ]
+        late = _wait(running, timeout)
+        results = [_result(folder, k, child, k in late) for k, child in enumerate(running)]
+    logs = [f"== process {k}: status {r.status}\n{r.output}" for k, r in enumerate(results)]
+    assert not check or all(r.status == 0 for r in results), "\n".join(logs)
     return results
 
 
@@ -119,13 +114,6 @@ def job_of(*bodies: Callable[..., Any], **arguments: Sequence[Any]) -> Callable[
     return job
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
-
-
 def group_is_gone(pid: int) -> bool:
     """Whether no process of the group ``pid`` is left."""
     try:
@@ -143,88 +131,49 @@ def assert_gone(pids: Sequence[int], timeout: float = 10.0) -> None:
         time.sleep(0.05)
 
 
-class _Job:
-    def __init__(
-        self,
-        folder: Path,
-        processes: int,
-        devices: int,
-        initialize: dict[str, Any],
-        env: dict[str, str],
-    ) -> None:
-        self.folder = folder
-        self.initialize: dict[str, Any] = {
-            "coordinator_address": f"127.0.0.1:{free_port()}",
-            "num_processes": processes,
-            "cluster_detection_method": "deactivate",
-            "initialization_timeout": 30,
-            "heartbeat_timeout_seconds": 10,
-            "shutdown_timeout_seconds": 10,
-            **initialize,
-        }
-        self.env = {
-            **os.environ,
-            "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
-            "JAX_NUMPY_DTYPE_PROMOTION": "strict",
-            "JAX_ENABLE_COMPILATION_CACHE": "0",  # its warnings would be errors
-            "PYTHONUNBUFFERED": "1",
-            **env,
-        }
-        virtual_devices(devices, self.env)
-        self.running: dict[int, Child] = {}
-        self.started = time.monotonic()
-        self.seconds: dict[int, float] = {}
-        self.late: set[int] = set()
-
-    def write(self, body: Callable[..., Any] | str, args: Sequence[Any]) -> None:
-        source = body if isinstance(body, str) else textwrap.dedent(inspect.getsource(body))
-        name = "main" if isinstance(body, str) else body.__name__
-        task = {"name": name, "args": list(args), "initialize": self.initialize}
-        (self.folder / "body.py").write_text(source)
-        (self.folder / "task.json").write_text(json.dumps(task))
-
-    def start(self, process: int) -> None:
-        with open(self.folder / f"{process}.log", "wb") as log:
-            self.running[process] = Child(
-                [sys.executable, "-W", "error", str(CHILD), str(self.folder), str(process)],
-                stdin=PIPE,  # held open: its end tells the child that we are gone
-                stdout=log,
-                stderr=STDOUT,
-                env=self.env,
-            )
-
-    def wait(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while len(self.seconds) < len(self.running) and time.monotonic() < deadline:
-            for process, child in self.running.items():
-                if process not in self.seconds and child.poll() is not None:
-                    self.seconds[process] = time.monotonic() - self.started
-            time.sleep(0.02)
-        self.late = set(self.running) - set(self.seconds)
-        ask_for_stacks([self.running[process].pid for process in self.late])
-
-    def end(self) -> None:
-        for child in self.running.values():
-            child.__exit__()
-
-    def result(self, process: int) -> Result:
-        log = self.folder / f"{process}.log"
-        outcome = self.folder / f"{process}.json"
-        told = json.loads(outcome.read_text()) if outcome.exists() else {}
-        child = self.running.get(process)
-        return Result(
-            process,
-            None if child is None or process in self.late else child.returncode,
-            told.get("value"),
-            told.get("error"),
-            log.read_text(errors="replace") if log.exists() else "",
-            self.seconds.get(process, time.monotonic() - self.started),
-        )
+def _environment(devices: int, env: dict[str, str]) -> dict[str, str]:
+    environ = {
+        **os.environ,
+        "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo",
+        "JAX_NUMPY_DTYPE_PROMOTION": "strict",
+        "JAX_ENABLE_COMPILATION_CACHE": "0",  # its warnings would be errors
+        "PYTHONUNBUFFERED": "1",
+        **env,
+    }
+    virtual_devices(devices, environ)
+    return environ
 
 
-def _logs(results: list[Result], timeout: float) -> str:
-    lines = []
-    for r in results:
-        how = f"not done in {timeout} s" if r.status is None else f"exit status {r.status}"
-        lines += [f"== process {r.process}: {how}, after {r.seconds:.1f} s", r.output]
-    return "\n".join(lines)
+def _write(
+    folder: Path, body: Callable[..., Any] | str, args: Sequence[Any], initialize: dict[str, Any]
+) -> None:
+    """What `child.py` reads."""
+    source = body if isinstance(body, str) else textwrap.dedent(inspect.getsource(body))
+    name = "main" if isinstance(body, str) else body.__name__
+    defaults = {
+        "coordinator_address": f"127.0.0.1:{free_port()}",
+        "cluster_detection_method": "deactivate",
+        "initialization_timeout": 30,
+        "heartbeat_timeout_seconds": 10,
+        "shutdown_timeout_seconds": 10,
+    }
+    task = {"name": name, "args": list(args), "initialize": {**defaults, **initialize}}
+    (folder / "body.py").write_text(source)
+    (folder / "task.json").write_text(json.dumps(task))
+
+
+def _wait(running: Sequence[Child], timeout: float) -> list[int]:
+    """Wait for the end of all; the numbers of those that are late, which are ended."""
+    deadline = time.monotonic() + timeout
+    while any(child.poll() is None for child in running) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    late = [k for k, child in enumerate(running) if child.returncode is None]
+    ask_for_stacks([running[k].pid for k in late])
+    return late
+
+
+def _result(folder: Path, process: int, child: Child, is_late: bool) -> Result:
+    outcome = folder / f"{process}.json"
+    told = json.loads(outcome.read_text()) if outcome.exists() else {}
+    status = None if is_late else child.returncode
+    return Result(status, told.get("value"), told.get("error"), child.stdout_text)

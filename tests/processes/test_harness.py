@@ -22,7 +22,7 @@ def test_a_failure_shows_every_log():
         run_processes(one_raises, devices=1, initialize={"shutdown_timeout_seconds": 2})
     text = str(failed.value)
     assert "this is process 0" in text
-    assert "== process 1: exit status 1" in text
+    assert "== process 1: status 1" in text
     assert "ValueError: not today" in text
 
 

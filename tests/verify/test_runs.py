@@ -38,6 +38,11 @@ def test_what_is_what(tmp_path, monkeypatch):
     write(Capture(), tmp_path / "run.json")
     assert parse_target("train.py", ["-x"]).program == Program("train.py", ("-x",))
     assert parse_target("python train.py -a", ["-x"]).program == Program("train.py", ("-a", "-x"))
+    source = parse_target("A=1 B= python3 -m pkg.go", ["C=2"])
+    assert (source.program, source.environ) == (
+        Program("pkg.go", ("C=2",), module=True),
+        {"A": "1", "B": ""},
+    )
     assert parse_target("-m pkg.go").program == Program("pkg.go", (), module=True)
     assert parse_target("pytest -k x").program == Program("pytest", ("-k", "x"), module=True)
     assert parse_target("run.json").capture
@@ -106,7 +111,7 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
     settings = ComparisonOptions(
         Tolerance(), devices=2, processes=processes, environ={"ONLY_AFTER": "1"}
     )
-    source = RunSource("train.py", Program("train.py"))
+    source = RunSource("train.py", Program("train.py"), {"SEED": "7"})
     told = []
     first = record(source, settings, out, told.append)
     second = record(source, settings, out, told.append, before=first)
@@ -116,6 +121,7 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
     (before, before_env), (after, after_env) = started
     assert (before.patch, before.reference) == (True, None)
     assert (after.patch, after.reference) == (False, first.path)
+    assert (before_env["SEED"], after_env["SEED"]) == ("7", "7")
     assert ("ONLY_AFTER" in before_env, "ONLY_AFTER" in after_env) == (False, True)
 
 

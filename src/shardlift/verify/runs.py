@@ -32,6 +32,7 @@ from shardlift.verify.program_output import ProgramOutput, run_and_read
 
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
 SEED = 0  # for random and numpy.random, unless the program sets its own
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PYTHON = re.compile(r"python[0-9.]*(\.exe)?$")
 DETERMINISTIC_NOTE = (
     "both programs ran with deterministic operations of the GPU (--xla_gpu_deterministic_ops), so "
@@ -69,6 +70,7 @@ class RunSource:
 
     text: str
     program: Program | None
+    environ: Mapping[str, str] = field(default_factory=dict)  # variables that the command sets
 
     @property
     def capture(self) -> bool:
@@ -83,6 +85,8 @@ def parse_target(text: str, args: Sequence[str] = ()) -> RunSource:
     Program(target='pytest', args=('-q', 'tests'), module=True)
     >>> parse_target("-m pkg.train --lr 1", ["--steps", "3"]).program
     Program(target='pkg.train', args=('--lr', '1', '--steps', '3'), module=True)
+    >>> parse_target("PYTHONPATH=old python -m pkg.train").environ
+    {'PYTHONPATH': 'old'}
     """
     # If a file of JSON is no capture, reading it raises an error that says so.
     if text.endswith(".json") and (os.path.isfile(text) or find_parts(text)):
@@ -93,9 +97,13 @@ def parse_target(text: str, args: Sequence[str] = ()) -> RunSource:
         words = shlex.split(text)
     except ValueError as error:
         raise CannotRunError(f"{text!r} is not a command: {error}") from None
+    environ: dict[str, str] = {}
+    while words and (match := _ASSIGNED.fullmatch(words[0])):
+        environ[match[1]] = match[2]
+        del words[0]
     if words and _PYTHON.match(os.path.basename(words[0])):
         del words[0]
-    return RunSource(text, _program(text, [*words, *args], len(words)))
+    return RunSource(text, _program(text, [*words, *args], len(words)), environ)
 
 
 def _program(text: str, words: Sequence[str], given: int) -> Program:
@@ -321,7 +329,7 @@ def record(
         reference=other and other.path,
     )
     env = environment(settings.devices, os.environ, settings.processes)
-    env |= settings.environ if after else {}
+    env |= {**(settings.environ if after else {}), **source.environ}
     status, output, error = run_program(source, options, settings, env)
     parts = [part_path(out, process) for process in range(settings.processes)] if many else [out]
     if not all(map(os.path.exists, parts)):

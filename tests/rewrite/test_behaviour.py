@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import sys
 import textwrap
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 import shardlift
 from shardlift.rewrite.goal import Goal
-from tests import children
 from tests.rewrite.test_programs import migrated
 
 pytestmark = pytest.mark.usefixtures("many_sites")
@@ -212,14 +210,3 @@ def test_a_script_sets_the_environment_before_it_imports_jax(script: str, shared
     assert ("_spmd" in text) is shared
     imports = ("import jax", "from jax", "from _spmd")
     assert first_line(text, "JAX_ENABLE_X64") < first_line(text, *imports)
-
-
-@pytest.mark.slow
-def test_numbers_have_the_precision_that_was_asked_for() -> None:
-    programs = [code_of(in_notebook(cells)) for cells in NOTEBOOKS.values()]
-    programs += [migrated({"m.py": f"{s}{SHOWN}\n"})[0]["m.py"] for s in SCRIPTS.values()]
-    for text in programs:
-        assert "jax.pmap" not in text
-        head = "import os\n"  # what IPython's %env needs none of
-        done = children.run([sys.executable, "-c", head + text], env=children.plain_environment())
-        assert done.stdout.strip() == "float64", (text, done.stderr)

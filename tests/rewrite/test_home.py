@@ -39,247 +39,161 @@ def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
 
 
 INSIDE = (None, "")
-SITE = "import jax\n{}\n\nmapped = jax.pmap(lambda x: x + 1)\n"
+SITE = "import jax\n\nmapped = jax.pmap(lambda x: x + 1)\n"
 
 
-def _site(imports: str = "") -> str:
-    return SITE.format(imports)
+def of(listed: str) -> Files:
+    """Files by their paths, each with the text after its colon."""
+    pairs = (one.partition(":") for one in listed.split(" | "))
+    return {path: text.strip().replace("; ", "\n") for path, _, text in pairs}
 
 
 @pytest.mark.parametrize(
     ("files", "user", "home"),
     [
-        ({"alone.py": "import jax"}, "alone.py", INSIDE),
-        ({"n.ipynb": "import jax"}, "n.ipynb", INSIDE),
-        ({"my-repo/__init__.py": "", "my-repo/m.py": ""}, "my-repo/m.py", INSIDE),
+        ("alone.py: import jax", "alone.py", INSIDE),
+        ("n.ipynb: import jax", "n.ipynb", INSIDE),
+        ("my-repo/__init__.py | my-repo/m.py", "my-repo/m.py", INSIDE),
         # A library that has the name of a folder above leads nowhere in it.
-        ({"top/lib/m.py": "from lib import agent", "top/n.py": ""}, "top/lib/m.py", INSIDE),
-        ({"scripts/m.py": "import pkg", "pkg/__init__.py": ""}, "scripts/m.py", INSIDE),
-        ({"m.py": "from lib import n", "lib/n.py": ""}, "m.py", INSIDE),
+        ("top/lib/m.py: from lib import agent | top/n.py", "top/lib/m.py", INSIDE),
+        ("scripts/m.py: import pkg | pkg/__init__.py", "scripts/m.py", INSIDE),
+        ("m.py: from lib import n | lib/n.py", "m.py", INSIDE),
         # A script that is not alone: beside what it imports, or what imports it.
-        ({"m.py": "import n", "n.py": ""}, "m.py", ("_spmd.py", "_spmd")),
-        ({"src/m.py": "", "src/main.py": "import m"}, "src/m.py", ("src/_spmd.py", "_spmd")),
-        # A relative import may not go beyond the topmost package, whose parent has modules, too.
-        (
-            {
-                "train.py": "",
-                "config.py": "",
-                "pkg/__init__.py": "",
-                "pkg/m.py": "import config\nfrom . import n",
-                "pkg/n.py": "",
-            },
-            "pkg/m.py",
-            ("_spmd.py", "_spmd"),
-        ),
-        # What a docstring shows is not imported, and defines nothing.
-        (
-            {"s/m.py": '"""\nfrom pkg.n import make\n"""', "pkg/__init__.py": "", "pkg/n.py": ""},
-            "s/m.py",
-            INSIDE,
-        ),
-        (
-            {"m.py": "from lib import n", "lib/__init__.py": '"""\ndef n(): pass\n"""'},
-            "m.py",
-            INSIDE,
-        ),
+        ("m.py: import n | n.py", "m.py", ("_spmd.py", "_spmd")),
+        ("src/m.py | src/main.py: import m", "src/m.py", ("src/_spmd.py", "_spmd")),
+        # What a docstring shows defines nothing.
+        ('m.py: from lib import n | lib/__init__.py: """; def n(): pass; """', "m.py", INSIDE),
         # What one test needs is in the test.
-        ({"tests/test_m.py": "import pkg", "pkg/__init__.py": ""}, "tests/test_m.py", INSIDE),
-        ({"pkg/__init__.py": "", "pkg/m_test.py": ""}, "pkg/m_test.py", INSIDE),
-        ({"pkg/__init__.py": "", "pkg/m.py": ""}, "pkg/m.py", ("pkg/_spmd.py", "pkg._spmd")),
+        ("tests/test_m.py: import pkg | pkg/__init__.py", "tests/test_m.py", INSIDE),
+        ("pkg/__init__.py | pkg/m_test.py", "pkg/m_test.py", INSIDE),
+        ("pkg/__init__.py | pkg/m.py", "pkg/m.py", ("pkg/_spmd.py", "pkg._spmd")),
         (
-            {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": ""},
+            "pkg/__init__.py | pkg/a/__init__.py | pkg/a/m.py",
             "pkg/a/m.py",
             ("pkg/_spmd.py", "pkg._spmd"),
         ),
         (
-            {"pkg/__init__.py": "", "pkg/a/__init__.py": "", "pkg/a/m.py": "from . import b"},
+            "pkg/__init__.py | pkg/a/__init__.py | pkg/a/m.py: from . import b",
             "pkg/a/m.py",
             ("pkg/_spmd.py", ".._spmd"),
         ),
         # Only its neighbours are imported relatively.
-        (
-            {
-                "pkg/__init__.py": "",
-                "pkg/n.py": "",
-                "pkg/a/__init__.py": "",
-                "pkg/a/m.py": "from . import b\nfrom . import c\nfrom pkg.n import d",
-            },
-            "pkg/a/m.py",
-            ("pkg/_spmd.py", "pkg._spmd"),
-        ),
-        (
-            {
-                "pkg/__init__.py": "",
-                "pkg/n.py": "",
-                "pkg/a/__init__.py": "",
-                "pkg/a/m.py": "from . import b\nfrom ..o import c\nfrom pkg.n import d",
-            },
-            "pkg/a/m.py",
-            ("pkg/_spmd.py", ".._spmd"),
+        *(
+            (
+                "pkg/__init__.py | pkg/n.py | pkg/a/__init__.py | "
+                f"pkg/a/m.py: from . import b; from {one} import c; from pkg.n import d",
+                "pkg/a/m.py",
+                ("pkg/_spmd.py", module),
+            )
+            for one, module in ((".", "pkg._spmd"), ("..o", ".._spmd"))
         ),
         # No __init__.py: the file says where it is.
         (
-            {"top/sub/m.py": "from top.sub import n", "top/sub/n.py": ""},
+            "top/sub/m.py: from top.sub import n | top/sub/n.py",
             "top/sub/m.py",
             ("top/_spmd.py", "top._spmd"),
         ),
-        # A package with a folder inside that has no __init__.py.
+        # A package with a gap, imported from the folder in between.
         (
-            {"pkg/__init__.py": "", "pkg/sub/deep/__init__.py": "", "pkg/sub/deep/m.py": ""},
-            "pkg/sub/deep/m.py",
-            ("pkg/_spmd.py", "pkg._spmd"),
-        ),
-        # The same, imported from the folder in between.
-        (
-            {
-                "pkg/__init__.py": "",
-                "pkg/sub/deep/__init__.py": "",
-                "pkg/sub/deep/m.py": "",
-                "pkg/sub/run.py": "from deep import m",
-            },
+            "pkg/__init__.py | pkg/sub/deep/__init__.py | pkg/sub/deep/m.py | "
+            "pkg/sub/run.py: from deep import m",
             "pkg/sub/deep/m.py",
             ("pkg/sub/deep/_spmd.py", "deep._spmd"),
         ),
-        # A checkout with another name than the package.
-        (
-            {"proj_1/pk/b.py": "", "proj_1/pk/m.py": "from proj.pk import b"},
-            "proj_1/pk/m.py",
-            ("proj_1/_spmd.py", "proj._spmd"),
-        ),
         # A library with a module of that name is not this folder.
-        (
-            {"mine/metrics.py": "", "mine/m.py": "from clu.metrics import Metric"},
-            "mine/m.py",
-            INSIDE,
-        ),
-        # src/ has an __init__.py, and is not what is imported.
-        (
-            {
-                "src/__init__.py": "",
-                "src/pkg/__init__.py": "",
-                "src/pkg/m.py": "from pkg import n",
-                "src/pkg/n.py": "",
-            },
-            "src/pkg/m.py",
-            ("src/pkg/_spmd.py", "pkg._spmd"),
-        ),
-        (
-            {"src/__init__.py": "", "src/pkg/__init__.py": "", "src/pkg/m.py": ""},
-            "src/pkg/m.py",
-            ("src/pkg/_spmd.py", "pkg._spmd"),
-        ),
-        # src is what is imported.
-        (
-            {
-                "src/__init__.py": "",
-                "src/pkg/__init__.py": "",
-                "src/pkg/m.py": "",
-                "main.py": "from src.pkg import m",
-            },
-            "src/pkg/m.py",
-            ("src/_spmd.py", "src._spmd"),
+        ("mine/metrics.py | mine/m.py: from clu.metrics import Metric", "mine/m.py", INSIDE),
+        # src/ has an __init__.py, and is not what is imported; or it is.
+        *(
+            (f"src/__init__.py | src/pkg/__init__.py | src/pkg/m.py{more}", "src/pkg/m.py", home)
+            for more, home in (
+                ("", ("src/pkg/_spmd.py", "pkg._spmd")),
+                (" | main.py: from src.pkg import m", ("src/_spmd.py", "src._spmd")),
+            )
         ),
         # A module of a package that has the name of the package.
         (
-            {
-                "pkg/__init__.py": "",
-                "pkg/n.py": "",
-                "pkg/data/__init__.py": "",
-                "pkg/data/pkg.py": "",
-                "pkg/data/m.py": "from pkg import n",
-            },
+            "pkg/__init__.py | pkg/n.py | pkg/data/__init__.py | pkg/data/pkg.py | "
+            "pkg/data/m.py: from pkg import n",
             "pkg/data/m.py",
             ("pkg/_spmd.py", "pkg._spmd"),
         ),
         # A module without imports, which another file imports through its folder.
         (
-            {"lib/m.py": "", "main.py": "from lib.m import f"},
+            "lib/m.py | main.py: from lib.m import f",
             "lib/m.py",
             ("lib/_spmd.py", "lib._spmd"),
         ),
+        ("m.py: import jax | _spmd.py", "m.py", ("_spmd.py", "_spmd")),  # it is there already
     ],
 )
-def test_home_of_one_file(files: Files, user: str, home: tuple[str | None, str]) -> None:
-    assert homes(files, user)[user] == home
+def test_home_of_one_file(files: str, user: str, home: tuple[str | None, str]) -> None:
+    assert homes(of(files), user)[user] == home
 
 
-def test_scripts_of_one_folder_share() -> None:
-    files = {f"examples/{name}.py": "import jax" for name in "abc"}
-    shared = ("examples/_spmd.py", "_spmd")
-    assert homes(files, *files) == dict.fromkeys(files, shared)
+TWO_PACKAGES = "a/__init__.py | a/m.py: from b import n | b/__init__.py | b/n.py: from a import m"
+AGENTS = "pkg/m.py | agents/a.py: from pkg.m import n | agents/b.py: import pkg.m"
 
 
-def test_scripts_of_two_folders_do_not() -> None:
-    files = {"a/x.py": "import jax", "b/y.py": "import jax"}
-    assert homes(files, *files) == dict.fromkeys(files, INSIDE)
-
-
-def test_scripts_share_the_helpers_of_the_package_that_they_import() -> None:
-    files = {
-        "train.py": "from models import net",
-        "models/net.py": "",
-        "ex/run.py": "import models.net",
-    }
-    shared = ("models/_spmd.py", "models._spmd")
-    assert homes(files, *files) == dict.fromkeys(files, shared)
-
-
-def test_two_packages_that_import_each_other_share() -> None:
-    files = {
-        "a/__init__.py": "",
-        "a/m.py": "from b import n",
-        "b/__init__.py": "",
-        "b/n.py": "from a import m",
-        "b/o.py": "",
-    }
-    users = ("a/m.py", "b/n.py", "b/o.py")
-    assert homes(files, *users) == dict.fromkeys(users, ("b/_spmd.py", "b._spmd"))
+@pytest.mark.parametrize(
+    ("files", "users", "home"),
+    [
+        ("s/a.py: import jax | s/b.py: import jax", "s/a.py s/b.py", ("s/_spmd.py", "_spmd")),
+        ("a/x.py: import jax | b/y.py: import jax", "a/x.py b/y.py", INSIDE),
+        # Scripts share the helpers of the package that they import, if it needs some and is here.
+        (
+            "train.py: from models import net | models/net.py | ex/run.py: import models.net",
+            "train.py models/net.py ex/run.py",
+            ("models/_spmd.py", "models._spmd"),
+        ),
+        (
+            "src/pkg/__init__.py | src/pkg/m.py | a/x.py: from pkg import m | "
+            "b/y.py: from pkg import m",
+            "a/x.py b/y.py",
+            INSIDE,
+        ),
+        (f"{TWO_PACKAGES} | b/o.py", "a/m.py b/n.py b/o.py", ("b/_spmd.py", "b._spmd")),
+        # What only tests need is in their folder.
+        (
+            "pkg/__init__.py | pkg/b.py | pkg/tests/__init__.py | "
+            "pkg/tests/test_a.py: from pkg import b | pkg/tests/test_b.py",
+            "pkg/tests/test_a.py pkg/tests/test_b.py",
+            ("pkg/tests/_spmd.py", "pkg.tests._spmd"),
+        ),
+        (
+            "pkg/__init__.py | pkg/m.py | tests/test_m.py: from pkg import m",
+            "pkg/m.py tests/test_m.py",
+            ("pkg/_spmd.py", "pkg._spmd"),
+        ),
+        # Modules outside of packages hold their own, but for programs, and what one imports.
+        (AGENTS, "agents/a.py agents/b.py", INSIDE),
+        (f"{AGENTS}; main()", "agents/a.py agents/b.py", ("agents/_spmd.py", "_spmd")),
+        (
+            f"{AGENTS}; if __name__ == '__main__': main()",
+            "agents/a.py agents/b.py",
+            ("agents/_spmd.py", "_spmd"),
+        ),
+        (
+            f"{AGENTS} | agents/c.py: import a",
+            "agents/a.py agents/b.py",
+            ("agents/_spmd.py", "_spmd"),
+        ),
+    ],
+)
+def test_home_of_several_files(files: str, users: str, home: tuple[str | None, str]) -> None:
+    assert homes(of(files), *users.split()) == dict.fromkeys(users.split(), home)
 
 
 def test_projects_that_do_not_import_each_other_do_not_share() -> None:
-    files = {"a/__init__.py": "", "a/m.py": "", "b/__init__.py": "", "b/n.py": ""}
+    files = of("a/__init__.py | a/m.py | b/__init__.py | b/n.py")
     assert homes(files, "a/m.py", "b/n.py") == {
         "a/m.py": ("a/_spmd.py", "a._spmd"),
         "b/n.py": ("b/_spmd.py", "b._spmd"),
     }
 
 
-def test_what_only_tests_need_is_in_their_folder() -> None:
-    tests = {"pkg/tests/test_a.py": "from pkg import b", "pkg/tests/test_b.py": ""}
-    files = {"pkg/__init__.py": "", "pkg/b.py": "", "pkg/tests/__init__.py": "", **tests}
-    shared = ("pkg/tests/_spmd.py", "pkg.tests._spmd")
-    assert homes(files, *tests) == dict.fromkeys(tests, shared)
-
-
-def test_tests_share_the_helpers_of_the_package() -> None:
-    files = {"pkg/__init__.py": "", "pkg/m.py": "", "tests/test_m.py": "from pkg import m"}
-    assert homes(files, "pkg/m.py", "tests/test_m.py")["tests/test_m.py"] == (
-        "pkg/_spmd.py",
-        "pkg._spmd",
-    )
-
-
 def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
-    files = {"a.py": "import jax", "b.py": "import jax", "n.ipynb": "import a"}
+    files = of("a.py: import jax | b.py: import jax | n.ipynb: import a")
     assert homes(files, *files)["n.ipynb"] == INSIDE
-
-
-def test_modules_outside_of_packages_hold_their_own() -> None:
-    files = {"pkg/m.py": "", "agents/a.py": "from pkg.m import n", "agents/b.py": "import pkg.m"}
-    users = ("agents/a.py", "agents/b.py")
-    assert homes(files, *users) == dict.fromkeys(users, INSIDE)
-    for run in ("\nmain()\n", '\nif __name__ == "__main__":\n    main()\n'):
-        programs = {**files, "agents/b.py": f"import pkg.m{run}"}
-        assert homes(programs, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
-    imported = {**files, "agents/c.py": "import a"}
-    assert homes(imported, *users) == dict.fromkeys(users, ("agents/_spmd.py", "_spmd"))
-
-
-def test_scripts_do_not_write_into_a_package_that_is_not_beside_them() -> None:
-    imports = "from pkg import m"
-    files = {"src/pkg/__init__.py": "", "src/pkg/m.py": ""}
-    scripts = {"a/x.py": imports, "b/y.py": imports}
-    assert homes({**files, **scripts}, *scripts) == dict.fromkeys(scripts, INSIDE)
 
 
 def _notebook(*sources: str) -> str:
@@ -330,108 +244,74 @@ def test_one_name_per_line_is_a_style() -> None:
 
 
 def test_the_import_is_among_those_of_the_folder() -> None:
-    texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": _site()}
+    texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": SITE}
     known = {str(Path(path).absolute()) for path in texts}
     result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
     after = {file.path: file.after for file in result.files}
     assert after["a.py"] == "import b\nfrom _spmd import spmd_map\nf = spmd_map(g)\n"
 
 
-def test_a_module_of_helpers_that_is_there_is_used() -> None:
-    files = {"m.py": "import jax", "_spmd.py": ""}
-    assert homes(files, "m.py")["m.py"] == ("_spmd.py", "_spmd")
-
-
 def test_an_import_that_leads_nowhere_is_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {"m.py": "", "pkg/__init__.py": "", "pkg/n.py": "import m", "pkg/o.py": "import m"}
+    files = of("m.py | pkg/__init__.py | pkg/n.py: import m | pkg/o.py: import m")
     assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == ("_spmd.py", "_spmd")
     monkeypatch.setattr("shardlift.rewrite.home._is_relative", lambda *_: True)
     assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == INSIDE
 
 
 # Files, the folders on sys.path, the modules to import, and the modules of helpers expected.
-LAYOUTS: dict[str, tuple[Files, list[str], list[str], list[str]]] = {
+LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
     "scripts of one folder": (
-        {"a.py": _site(), "b.py": _site(), "c.py": _site("import a")},
+        "a.py: SITE | b.py: SITE | c.py: import a; SITE",
         ["."],
         ["a", "b", "c"],
         ["_spmd.py"],
     ),
     "a gap in a package": (
-        {
-            "pkg/__init__.py": "",
-            "pkg/sub/deep/__init__.py": "",
-            "pkg/sub/deep/m.py": _site("from pkg.sub.deep import n"),
-            "pkg/sub/deep/n.py": _site(),
-            "pkg/sub/deep/o.py": _site("from . import n"),
-        },
+        "pkg/__init__.py | pkg/sub/deep/__init__.py | pkg/sub/deep/n.py: SITE | "
+        "pkg/sub/deep/m.py: from pkg.sub.deep import n; SITE | "
+        "pkg/sub/deep/o.py: from . import n; SITE",
         ["."],
         ["pkg.sub.deep.m", "pkg.sub.deep.o"],
         ["pkg/_spmd.py"],
     ),
     "a checkout with another name": (
-        {
-            "proj_1/__init__.py": "",
-            "proj_1/pk/__init__.py": "",
-            "proj_1/pk/b.py": _site(),
-            "proj_1/pk/m.py": _site("from proj.pk import b"),
-        },
+        "proj_1/__init__.py | proj_1/pk/__init__.py | proj_1/pk/b.py: SITE | "
+        "proj_1/pk/m.py: from proj.pk import b; SITE",
         ["."],
         ["proj.pk.m", "proj.pk.b"],
         ["proj_1/_spmd.py"],
     ),
     "src with an __init__.py": (
-        {
-            "src/__init__.py": "",
-            "src/pkg/__init__.py": "",
-            "src/pkg/m.py": _site("from pkg import n"),
-            "src/pkg/n.py": _site(),
-        },
+        "src/__init__.py | src/pkg/__init__.py | src/pkg/n.py: SITE | "
+        "src/pkg/m.py: from pkg import n; SITE",
         ["src"],
         ["pkg.m", "pkg.n"],
         ["src/pkg/_spmd.py"],
     ),
     "scripts around a package": (
-        {
-            "lib/net.py": _site(),
-            "train.py": _site("from lib import net"),
-            "eval.py": _site("import train"),
-        },
+        "lib/net.py: SITE | train.py: from lib import net; SITE | eval.py: import train; SITE",
         ["."],
         ["train", "eval", "lib.net"],
         ["lib/_spmd.py"],
     ),
+    # A relative import may not go beyond the topmost package, whose parent has modules, too.
     "a package between modules": (
-        {
-            "train.py": _site("import pkg.step"),
-            "evaluate.py": _site("import config"),
-            "config.py": "",
-            "pkg/__init__.py": "",
-            "pkg/util.py": "",
-            "pkg/step.py": _site("import config\nfrom . import util"),
-        },
+        "train.py: import pkg.step; SITE | evaluate.py: import config; SITE | config.py | "
+        "pkg/__init__.py | pkg/util.py | pkg/step.py: import config; from . import util; SITE",
         ["."],
         ["train", "evaluate", "pkg.step"],
         ["_spmd.py"],
     ),
     "a docstring with imports": (
-        {
-            "pkg/__init__.py": "",
-            "pkg/steps.py": _site(),
-            "scripts/bench.py": '"""Use:\n\nfrom pkg.steps import make\n"""\n' + _site(),
-        },
+        'pkg/__init__.py | pkg/steps.py: SITE | scripts/bench.py: """Use:; ; '
+        'from pkg.steps import make; """; SITE',
         ["scripts"],
         ["bench"],
         ["pkg/_spmd.py"],
     ),
     "only tests": (
-        {
-            "pkg/__init__.py": "",
-            "pkg/n.py": "",
-            "tests/__init__.py": "",
-            "tests/test_a.py": _site("from pkg import n"),
-            "tests/test_b.py": _site(),
-        },
+        "pkg/__init__.py | pkg/n.py | tests/__init__.py | tests/test_b.py: SITE | "
+        "tests/test_a.py: from pkg import n; SITE",
         ["."],
         ["tests.test_a", "tests.test_b", "pkg.n"],
         ["tests/_spmd.py"],
@@ -455,10 +335,10 @@ def test_what_is_written_can_be_imported(tmp_path: Path) -> None:
     jobs = []
     for number, (files, roots, modules, expected) in enumerate(LAYOUTS.values()):
         folder = tmp_path / f"layout{number}"
-        for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
-        paths = [str(folder / name) for name in files]
+        paths = [str(folder / name) for name in of(files)]
+        for path, text in zip(paths, of(files).values(), strict=True):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(text.replace("SITE", SITE))
         result = migrate(paths, lambda path: Path(path).read_bytes(), os.path.exists)
         assert [os.path.relpath(m.path, folder) for m in result.helper_modules] == expected
         for file in result.changed:

@@ -218,15 +218,6 @@ def test_an_import_that_is_exported_stays() -> None:
     assert "from jax import pmap\n" in after
 
 
-def test_the_shim() -> None:
-    from shardlift.rewrite.engine import migrate
-    from shardlift.rewrite.goal import Goal
-
-    text = b"from jax import pmap\n\n@pmap\ndef f(x):\n    return x\n"
-    result = migrate(["/m.py"], lambda _: text, lambda _: False, Goal.SHIM)
-    assert result.files[0].after.startswith("from shardlift import pmap\n\n@pmap\ndef f(x):")
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -25,7 +25,7 @@ class Case:
     steps: int
     lines: dict[str, str]
     outputs: dict[str, str]
-    layout: str = "pmap"  # or "rows", "global", "helper"
+    layout: str = "pmap"  # or "rows", "global"
     axis: str = "i"
     rows: str = "XS[k]"
     keys: str = "KEYS[k]"
@@ -35,8 +35,7 @@ class Case:
     extra: str = ""  # a further argument
     made: str = "f = MAPPED"
     call: str = "f"
-    tree: str = "dict"  # of the outputs; or "namedtuple", "dataclass", "tuple", "nested"
-    owner: str = "function"  # of the step; or "method", "callable"
+    tree: str = "dict"  # of the outputs; or "tuple", "nested"
     phases: bool = False  # a second program of the step, made at the same line
     late: tuple[str, str, str] | None = None  # a change of a line in the second phase
     last: bool = False  # the last batch is smaller
@@ -59,35 +58,21 @@ class Case:
             made = f"{self._step(extra)}\n{made}"
         call = "phases[k >= STEPS // 2]" if self.phases else self.call
         return f"""
-import collections, dataclasses
 STEPS, B, D = {self.steps}, {self.batch}, {self.features}
 rng = np.random.default_rng({self.seed})
 W = rng.normal(size=D).astype("f4")
 XS = rng.normal(size=(STEPS, 8, B, D)).astype("f4")
 KEYS = [jax.random.split(jax.random.key(k + {self.seed}), 8) for k in range(STEPS)]
 {self.top}
-{self._types()}
-{HELPER if self.layout == "helper" else ""}
 {made}
 w0 = w = {state}
 for k in {self.calls}:
     w, out = {call}({self.fed_back}, {rows}{flat}, {self.keys}{given})
 """.replace('"i"', f'"{self.axis}"')
 
-    def _types(self) -> str:
-        names = " ".join(self.outputs)
-        if self.tree == "namedtuple":
-            return f'Out = collections.namedtuple("Out", "{names}")'
-        if self.tree != "dataclass":
-            return ""
-        fields = "\n".join(f"    {name}: object" for name in self.outputs)
-        return f"@jax.tree_util.register_dataclass\n@dataclasses.dataclass\nclass Out:\n{fields}"
-
     def _tree_of(self, values: dict[str, str]) -> str:
         if self.tree == "dict":
             return "{" + ", ".join(f'"{name}": {value}' for name, value in values.items()) + "}"
-        if self.tree in ("namedtuple", "dataclass"):
-            return "Out(" + ", ".join(f"{name}={value}" for name, value in values.items()) + ")"
         listed = "".join(f"{value}, " for value in values.values())
         return f"({listed})" if self.tree == "tuple" else f"[({listed}),]"
 
@@ -103,21 +88,13 @@ for k in {self.calls}:
                 else f"    if phase:\n        {line.replace(old, new)}\n    else:\n        {line}"
                 for key, line in self.lines.items()
             )
-        if self.owner == "function":
-            return f"def step(w, x, key{extra}):\n{body}\n{returned}"
-        name = "step" if self.owner == "method" else "__call__"
-        start = "class Model:\n    def __init__(self):\n        self.rate = 0.1\n"
-        method = f"{start}    def {name}(self, w, x, key{extra}):"
-        made = "step = Model().step" if self.owner == "method" else "step = Model()"
-        return f"{method}\n{_indent(body)}\n{_indent(returned)}\n{made}"
+        return f"def step(w, x, key{extra}):\n{body}\n{returned}"
 
     def _mapped(self) -> str:
         if self.layout == "pmap":
             return 'jax.pmap(step, axis_name="i")'
         if self.layout == "rows":
             return f'on_rows(step, "{self.axis}")'
-        if self.layout == "helper":
-            return f'spmd(step, "{self.axis}")'
         specs = self._tree_of(
             {
                 name: f"P({AXIS if _first_name(value) in self.varying else ''})"
@@ -136,14 +113,6 @@ def _first_name(value: str) -> str:
 
 
 AXIS = '"i"'
-HELPER = """
-def spmd(fun, axis):
-    def body(*block):
-        return jax.tree.map(lambda x: x[None], fun(*jax.tree.map(lambda x: x[0], block)))
-    mesh, spec = Mesh(np.array(jax.devices()), (axis,)), P(axis)
-    mapped = jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-    return jax.jit(mapped)
-"""
 
 
 def _indent(text: str) -> str:
@@ -184,15 +153,12 @@ def right_program(rng: random.Random) -> Case:
     case = Case(seed=rng.randrange(1000), lines=lines, outputs=outputs, steps=steps, **sizes)
     phases = steps > 1 and rng.random() < 0.4
     last = case.batch % 2 == 0 and "turns" not in outputs and rng.random() < 0.3
-    trees = ["dict", "dict", "namedtuple", "dataclass"]
-    owner = rng.choice(["function", "function", "method", "callable"])
-    return replace(case, phases=phases, last=last, tree=rng.choice(trees), owner=owner)
+    return replace(case, phases=phases, last=last)
 
 
 def moved(case: Case, rng: random.Random) -> Case:
     """The same program in shard_map."""
-    layouts = ["rows", "global"] if case.owner == "function" else ["rows"]
-    return replace(case, layout=rng.choice([*layouts, "helper"]))
+    return replace(case, layout=rng.choice(["rows", "global"]))
 
 
 def with_lines(case: Case, **lines: str) -> Case:
@@ -317,20 +283,6 @@ MISTAKES: dict[str, Change] = {
 # ---- harmless changes
 
 
-def _commented(case: Case, rng: random.Random) -> Case:
-    lines = {name: f"{line}  # {rng.random()}" for name, line in case.lines.items()}
-    return replace(case, lines=lines)
-
-
-def _split(case: Case, _: random.Random) -> Case:
-    """As black splits a line."""
-    lines = {
-        name: line.replace("(", "(\n        ", 1) if "(" in line else line
-        for name, line in case.lines.items()
-    }
-    return replace(case, lines=lines)
-
-
 def _renamed(case: Case, _: random.Random) -> Case:
     lines = {name: re.sub(r"\bg\b", "grads", line) for name, line in case.lines.items()}
     return replace(case, lines=lines)
@@ -401,14 +353,12 @@ def _backward(case: Case, _: random.Random) -> Case | None:
 
 
 def _tree(case: Case, rng: random.Random) -> Case:
-    return replace(case, tree=rng.choice(["dict", "namedtuple", "dataclass", "tuple", "nested"]))
+    return replace(case, tree=rng.choice(["dict", "tuple", "nested"]))
 
 
 BACKWARD = "the gradient of a mean"
 HARMLESS: dict[str, Change] = {
     "moved": lambda case, _: case,
-    "comment": _commented,
-    "formatting": _split,
     "renaming: variable": _renamed,
     "renaming: axis": of_case(axis="devices"),
     "renaming: output": _renamed_output,
@@ -439,11 +389,9 @@ EXCLUSIVE = [
     {BACKWARD, *MEAN, "splitting a function"},
     {"print: gradient", "print: a mean", "print: norm", "callback"},
     {"renaming: variable", *MEAN, "mask", "print: gradient"},
-    {"formatting", *MEAN, "splitting a function", "mask"},
+    {*MEAN, "splitting a function", "mask"},
     {"argument", "two sites"},
     {"renaming: variable", "print: norm", "callback", "splitting a function"},
-    {"formatting", "another name of a function"},
-    {"formatting", "comment"},
     {"two sites", "phases"},
 ]
 

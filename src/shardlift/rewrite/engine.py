@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -195,7 +196,7 @@ class ProjectMigration:
         key = path, frozenset(left.items()), decisions.lines
         if key not in stage.drafts:
             start = stage.starts.get(path) or self._unchanged(read_source(path, self._read(path)))
-            draft = start.copy()
+            draft = copy.deepcopy(start)
             file = stage.project.fresh().file(path, draft.source)
             render(file, self._goal, draft, left, decisions.lines)
             stage.drafts[key] = draft

@@ -65,18 +65,6 @@ class Rendering:
         """The new text."""
         return self.source.text
 
-    def copy(self) -> Rendering:
-        """The same, to go on from."""
-        return replace(
-            self,
-            changes=[*self.changes],
-            refused=[*self.refused],
-            skipped=[*self.skipped],
-            imports={*self.imports},
-            helpers={*self.helpers},
-            _passes=[*self._passes],
-        )
-
     def make(self, file: File, matches: list[Match]) -> None:
         """Apply the edits of one pass; `file` has the text so far."""
         self.changes += [self.change(file, match) for match in matches]
@@ -97,19 +85,23 @@ class Rendering:
 
     def change(self, file: File, match: Match) -> Change:
         """The change that a match in the current text is, with its place in the text before."""
+        span, nodes = file.span(match.node), [match.node, *match.sites]
         if self.raw is not None:  # its cells are counted as they are now
-            span, identity = file.span(match.node), notebook_id(file.path)
-            return Change(
-                identity, match.kind, span, file.brief(match.node), (), *_about(file, match)
-            )
-        span = self._moved(file.span(match.node))
-        identity = ChangeId(file.path, span.line, span.column, match.kind)
-        maps = match.kind in (Kind.SITE, Kind.VALUE)
-        nodes: tuple[ast.AST, ...] = (match.node, *match.sites) if maps else ()
-        spans = [self._moved(file.span(node)) for node in nodes]
-        lines = tuple((part.line, part.end_line) for part in spans)
+            identity, nodes = notebook_id(file.path), []
+        else:
+            span = self._moved(span)
+            identity = ChangeId(file.path, span.line, span.column, match.kind)
+        spans = [self._moved(file.span(n)) for n in nodes if match.kind in (Kind.SITE, Kind.VALUE)]
         return Change(
-            identity, match.kind, span, file.brief(match.node), lines, *_about(file, match)
+            identity,
+            match.kind,
+            span,
+            file.brief(match.node),
+            tuple((part.line, part.end_line) for part in spans),
+            match.message,
+            match.name,
+            match.successor,
+            not _is_deferred(file, match.node),
         )
 
     def identity(self, file: File, match: Match) -> ChangeId | None:
@@ -178,11 +170,6 @@ def one_pass(
             else:
                 (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, keep_aligned(file, wanted)), refused
-
-
-def _about(file: File, match: Match) -> tuple[str, str, str, bool]:
-    """The reason, the removed name, its successor, and whether an import executes the place."""
-    return match.message, match.name, match.successor, not _is_deferred(file, match.node)
 
 
 def _is_deferred(file: File, node: ast.AST) -> bool:

@@ -48,8 +48,7 @@ class Meshes:
             if decision.layouts[key] is AxisLayout.WHOLE:
                 users += [made.at for made in root.made if made.role is CellRole.REPLICATE]
         for place in users:
-            around = [place.node, *place.file.index.ancestors(place.node)]
-            statement = around[-2 if len(around) > 1 else 0]
+            statement = [place.node, *place.file.index.ancestors(place.node)][-2]
             assert isinstance(statement, ast.stmt)
             first = self._first.setdefault(place.file, statement)
             if statement.lineno < first.lineno:

@@ -197,12 +197,7 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
 
 
 def _function(v: Visitor, node: ast.expr) -> Cell:
-    """The cell of the function of a call; calling an object does not pass it on."""
-    if isinstance(node, ast.Name):
-        for value in v.file.values(node):
-            if isinstance(value, Known):
-                v.program.hand_on(value, v.at(node))
-        return v.lookup(node)
+    """The cell of the function of a call, if it may be one of the program."""
     if not isinstance(node, ast.Attribute) or v.instance(node.value) is not None:
         return v.value(node)
     if v.program.module_of(v.file, node.value) is not None:

@@ -130,25 +130,6 @@ def test_scan_parts():
     assert _compat.scan_parts(unknown) is None
 
 
-def test_scan_parts_after_a_derivative():
-    """The operands are arranged anew; the counts still say where each kind begins."""
-
-    def fun(w, x):
-        return jax.jvp(lambda w: jax.lax.scan(lambda c, y: (c * w, y), w, x)[0], (w,), (w,))
-
-    eqn = _equation(fun, 1.0, jnp.ones(3), name="scan")
-    consts, carry = _compat.scan_parts(eqn)
-    inner = getattr(eqn.params["jaxpr"], "jaxpr", eqn.params["jaxpr"])
-    carried = [var.aval.shape for var in inner.invars[consts : consts + carry]]
-    assert carried == [var.aval.shape for var in inner.outvars[:carry]]
-    # What is scanned over has one dimension more outside than inside.
-    ranks = [len(var.aval.shape) for var in eqn.invars]
-    inside = [len(var.aval.shape) for var in inner.invars]
-    assert [a - b for a, b in zip(ranks, inside, strict=True)] == [0] * (consts + carry) + [1] * (
-        len(ranks) - consts - carry
-    )
-
-
 def test_map_axes():
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
     mapped = jax.shard_map(

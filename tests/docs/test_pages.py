@@ -78,7 +78,7 @@ def test_what_is_not_run_is_listed() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_no_page_shows_digits_of_one_machine(page: Path) -> None:
-    """A float32 has seven digits, and the last ones differ between CPUs: `tests/rounding.py`."""
+    """A float32 has seven digits, and the last ones differ between CPUs."""
     for block in blocks_of(page):
         if block.language in ("output", "console", "python") and "not run" not in block.marks:
             shown = block.text if block.language == "output" else _below_prompts(block.text)

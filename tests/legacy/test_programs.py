@@ -1,7 +1,12 @@
 """Programs of the pmap era: they fail on this JAX, and run under ``shardlift run`` as they are.
 
-What they compute was recorded on jax 0.7.2 (`record.py`), on another machine: it is compared as
-`tests/rounding.py` says.
+What they compute was recorded on jax 0.7.2 (`record.py`), on another machine. Another CPU has wider
+vectors, or fuses multiplications and additions, and so rounds in other places; XLA does it too from
+one release to the next. Therefore what was recorded elsewhere is compared within a tolerance that
+follows from how many roundings lie between the inputs and the result; integers, booleans, shapes,
+dtypes and what is never rounded (copies, small integers) are equal everywhere. A program that
+decides (accepts, sorts, cuts off at zero) by a rounded number could go another way on another CPU:
+it is written without the decision.
 """
 
 from __future__ import annotations
@@ -14,18 +19,14 @@ import numpy as np
 import pytest
 
 from tests import children
-from tests.rounding import assert_recorded
 
 from .record import HERE, PROGRAMS
 
 pytestmark = pytest.mark.slow
 RUN = [sys.executable, "-m", "shardlift.cli", "run"]
-# The roundings on the way from inputs to results: steps times those of one. Sums over a batch,
-# features or devices count each term. Programs that are not here round nothing.
-OPERATIONS = {
-    "checkpoint": 7 * 12,
-    "data_parallel": 10 * 100,
-}
+# The roundings on the way from inputs to results: steps times the roundings of one step. Sums over
+# a batch, features or devices count each term. Programs that are not here round nothing.
+OPERATIONS = {"data_parallel": 10 * 100}
 ENV = children.plain_environment()
 
 
@@ -35,11 +36,6 @@ def together(out: Path, how: list[str], **env: str) -> children.Done:
     done = children.run(command, env={**ENV, **env})
     assert done.returncode == 0, done.stderr
     return done
-
-
-def test_there_are_as_many_as_recordings():
-    recorded = {path.stem for path in (HERE / "recorded").iterdir()}
-    assert recorded == {path.stem for path in PROGRAMS} | {"processes"}
 
 
 def test_they_fail_on_this_jax(tmp_path: Path):
@@ -57,9 +53,21 @@ def test_they_run_and_compute_what_they_did(tmp_path: Path):
         before = np.load(HERE / "recorded" / f"{program.stem}.npz")
         now = np.load(tmp_path / f"{program.stem}.npz")
         assert set(now.files) == set(before.files)
-        operations = OPERATIONS.get(program.stem, 0)
         for name in before.files:
-            assert_recorded(now[name], before[name], operations, f"{program.stem} {name}")
+            assert_recorded(now[name], before[name], OPERATIONS.get(program.stem, 0))
+
+
+def assert_recorded(now: np.ndarray, recorded: np.ndarray, operations: int) -> None:
+    """Fail unless this is what was recorded on another machine, up to so many roundings in a row.
+
+    One makes half an epsilon at most, so this is twice the worst case. They rarely point the same
+    way; the room is for cancellation, and for `exp` and `tanh`, which are approximated.
+    """
+    assert (now.shape, now.dtype) == (recorded.shape, recorded.dtype)
+    room = 0.0
+    if recorded.dtype.kind == "f":
+        room = operations * float(np.finfo(recorded.dtype).eps * np.abs(recorded).max(initial=0))
+    np.testing.assert_allclose(now, recorded, rtol=0, atol=room)
 
 
 def test_two_processes(tmp_path: Path):

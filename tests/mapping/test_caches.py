@@ -36,15 +36,6 @@ def test_equal_pmaps_of_one_function_share_their_programs():
     assert len(traced) == 2
 
 
-def test_options_that_differ_do_not_share():
-    def f(x, y=1.0):
-        return x * y
-
-    whole = shardlift.pmap(f)(X.reshape(N, 1))
-    across = shardlift.pmap(f, out_axes=1)(X.reshape(N, 1))
-    assert (whole.shape, across.shape) == ((N, 1), (1, N))
-
-
 @pytest.mark.parametrize("calls", [0, 3])
 def test_a_deleted_function_is_freed_with_what_it_closed_over(calls):
     def make():

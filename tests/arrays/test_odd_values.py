@@ -8,6 +8,11 @@ import numpy as np
 import pytest
 
 import shardlift
+from shardlift.capture import files
+from shardlift.facts import Recorder
+from shardlift.report import machine
+from shardlift.report.html import page
+from shardlift.report.view import view_of
 
 N = 8
 ODD = {
@@ -54,3 +59,18 @@ def test_what_cannot_be_mapped_says_why():
         list(shardlift.prefetch_to_device(iter([1]), 0))
     with pytest.raises(TypeError, match="at least one shard"):
         shardlift.device_put_sharded([], [])
+
+
+def test_they_can_be_recorded_and_shown():
+    recorder = Recorder(command=["train.py"])
+    with recorder.observing():
+        pmap = recorder.pmap(shardlift.pmap)
+        for value in ODD.values():
+            step = pmap(lambda x: x)
+            for _ in range(3):
+                shardlift.unreplicate(step(value))
+    capture = files.loads(files.dumps(recorder.capture()))
+    assert sum(site.calls for site in capture.sites) == 3 * len(ODD)
+    assert not [text for text in capture.unseen if "fault" in text]
+    view = view_of(capture, "run.json")
+    assert all(render(view) for render in (page, machine.render))

@@ -554,3 +554,27 @@ def test_an_unused_import_stays_where_another_file_uses_it() -> None:
     contents = {path: text.encode() for path, text in texts.items()}
     migration = migrate(list(contents), contents.__getitem__, lambda path: False)
     assert not migration.changed
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("jnp.clip(x, a_min=0, a_max=n)", "jnp.clip(x, 0, n)"),
+        ("jnp.clip(x, a_min=0)", "jnp.clip(x, 0)"),
+        ("jnp.clip(x, 0, a_max=n)", "jnp.clip(x, 0, n)"),
+        ("jnp.clip(x, a_max=n)", "jnp.clip(x, None, n)"),
+        ("jax.lax.sort(x).clip(a_min=0)", "jax.lax.sort(x).clip(0)"),
+        ("jnp.reshape(x, newshape=(2, -1))", "jnp.reshape(x, (2, -1))"),
+        # Other arguments stand in between.
+        ("jnp.clip(*x, a_min=0)", "jnp.clip(*x, min=0)"),
+        ("jnp.clip(x, a_max=n, a_min=0)", "jnp.clip(x, max=n, min=0)"),
+        ("functools.partial(jnp.clip, a_min=0)", "functools.partial(jnp.clip, min=0)"),
+        ("jnp.reshape(x, order='F', newshape=2)", "jnp.reshape(x, order='F', shape=2)"),
+    ],
+)
+def test_keywords_that_an_old_jax_lacks(before: str, after: str) -> None:
+    head = "import functools\n\nimport jax\nimport jax.numpy as jnp\n\n"
+    before, after = f"{head}{before}\n", f"{head}{after}\n"
+    assert migrated(before, Goal.FIX, Settings(oldest=(0, 4, 20))) == after
+    renamed = before.replace("a_m", "m").replace("newshape", "shape")
+    assert migrated(before, Goal.FIX, Settings(oldest=(0, 5))) == renamed

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.rewrite.changes import Change
 from shardlift.source.model import HelperRequest, Kind, Version
-from shardlift.source.removed_names import ALL, spelled_for
+from shardlift.source.removed_names import ALL, KEYWORDS_SINCE, spelled_for
 
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
 TREE_NAMES: Version = (0, 4, 25)  # jax.tree.map and its like
@@ -47,13 +47,6 @@ _NAMES: dict[str, Version] = {
     "jax.extend.core.mapped_aval": (0, 9),
     "jax.extend.core.unmapped_aval": (0, 9),
 }
-# The first release that has the keyword of today.
-_KEYWORDS: dict[str, Version] = {
-    "jax.numpy.clip": (0, 4, 27),
-    "jax.numpy.reshape": (0, 4, 28),
-    "jax.experimental.pjit.pjit": (0, 4, 7),
-    "jax.lax.with_sharding_constraint": (0, 4, 7),
-}
 _SUCCESSORS = {row.name: row for row in ALL}
 
 
@@ -69,8 +62,8 @@ def floors(
             yield TESTED
         elif change.kind is Kind.PLACEMENT and change.name:
             yield _HELPERS["device_put_sharded"]  # by libraries' functions, without a helper
-        elif (function := change.name.partition("(")[0]) in _KEYWORDS:
-            yield _KEYWORDS[function]
+        elif (function := change.name.partition("(")[0]) in KEYWORDS_SINCE:
+            yield KEYWORDS_SINCE[function]
         elif row is not None and row.successor:
             yield _of_name(spelled_for(change.successor or row.successor, oldest), row.gone)
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)

@@ -96,6 +96,13 @@ KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
     for release, functions in _DATA["keywords"].items()
     for function, renamed in functions.items()
 }
+# The first release that has the keyword of today.
+KEYWORDS_SINCE: dict[str, Version] = {
+    "jax.numpy.clip": (0, 4, 27),
+    "jax.numpy.reshape": (0, 4, 28),
+    "jax.experimental.pjit.pjit": (0, 4, 7),
+    "jax.lax.with_sharding_constraint": (0, 4, 7),
+}
 OPTIONS = {
     option: version(release)
     for release, listed in _DATA["options"].items()

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
-from shardlift.source.removed_names import KEYWORDS
+from shardlift.source.removed_names import KEYWORDS, KEYWORDS_SINCE
 from shardlift.source.scopes import end, position
 from shardlift.source.values import External, Instance, Known
 
 _CLIP = "jax.numpy.clip"
+# What follows the array.
+_BY_POSITION = {_CLIP: ("a_min", "a_max"), "jax.numpy.reshape": ("newshape", "order")}
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -32,8 +34,10 @@ def visit(file: File) -> Iterator[Match]:
                 way = f"use {new}" if new.isidentifier() else "pass it by position"
                 way = "delete it" if new == "-" else way
                 text = f"{function} has no keyword {keyword.arg} since JAX {release}: {way}"
-                edits = _edits(file, call, keyword, new)
-                yield Match(keyword, text, edits, name=f"{function}({keyword.arg}=)")
+                edits, name = _edits(file, call, keyword, new), f"{function}({keyword.arg}=)"
+                if (instead := _by_position(file, call, function)) is not None:
+                    edits, name = (_rename(file, keyword, instead),), ""
+                yield Match(keyword, text, edits, name=name)
 
 
 def _calls(file: File) -> Iterator[tuple[ast.Call, str]]:
@@ -67,8 +71,31 @@ def _edits(file: File, call: ast.Call, keyword: ast.keyword, new: str) -> tuple[
         return (file.replace(keyword, file.text(keyword.value)),) if is_first else ()
     if any(other.arg == new for other in call.keywords):
         return ()
-    line, column = position(keyword)
-    return (Edit(file.stretch(line, column, line, column + len(keyword.arg or "")), new),)
+    return (_rename(file, keyword, f"{new}="),)
+
+
+def _rename(file: File, keyword: ast.keyword, new: str) -> Edit:
+    """Other text in the place of `name=`."""
+    return Edit(file.stretch(*position(keyword), *position(keyword.value)), new)
+
+
+def _by_position(file: File, call: ast.Call, function: str) -> str | None:
+    """What stands before the values of keywords that are passed by position.
+
+    That is for a project that runs with a JAX that lacks the new keywords, too. None if it does
+    not, or if other arguments stand in between.
+    """
+    oldest, order = file.project.settings.oldest, _BY_POSITION.get(function, ())
+    called = file.called(call)
+    if not order or oldest is None or oldest >= KEYWORDS_SINCE[function]:
+        return None
+    if called == "functools.partial" or any(isinstance(arg, ast.Starred) for arg in call.args):
+        return None
+    given = len(call.args) + (called != function)  # the array of a method comes first
+    names = [keyword.arg for keyword in call.keywords]
+    if names == ["a_max"] and given == 1:
+        return "None, "
+    return "" if given and names == [*order[given - 1 :]][: len(names)] else None
 
 
 RULE = Rule(

@@ -149,7 +149,7 @@ def _site(file: File, mention: Mention) -> GlobalSite:
         options = options_of(file, mention)
         plain, donated = plain_options(options), options.numbers("donate_argnums")
     except (NotLiteralError, UnsupportedError) as error:
-        why = obstacle(ObstacleKind.AS_TOLD, text=error)
+        why = obstacle(ObstacleKind.OPTIONS, error=error)
         return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
     outputs = _listed(plain.out_axes)
     obstacles = {

@@ -70,6 +70,7 @@ class ObstacleKind(Enum):
         "let it always return the same parts",
     )
     # Of a site.
+    OPTIONS = "{error}", "write its options out, axes as 0 or None"
     AXES = (
         "its axes are not 0 or None, or its out_axes are not the same for all outputs",
         "write jax.shard_map with other specs by hand",

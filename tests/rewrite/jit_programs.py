@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from shardlift.capture.schema import Capture, WholeBatchTrial
 from tests.rewrite.captures import all_proven
+from tests.rewrite.training_programs import HELPERS
 
 PROGRAM = """\
 import functools
@@ -49,19 +50,7 @@ def data(rows=16):
     x = np.random.RandomState(0).randn(rows, 3).astype(np.float32)
     return {"x": x, "y": x[:, :2] * 2 + 1}
 
-
-def replicate(tree):
-    return jax.device_put_replicated(tree, jax.local_devices())
-
-
-def unreplicate(tree):
-    return jax.tree.map(lambda x: x[0], tree)
-
-
-def shard(tree):
-    n = jax.local_device_count()
-    return jax.tree.map(lambda x: x.reshape((n, -1) + x.shape[1:]), tree)
-
+HELPERS
 
 def main():
     params = replicate(model.init(data()["x"]))
@@ -77,7 +66,7 @@ HOLDS = WholeBatchTrial(joined=(1,), arrays=3, difference=1e-7, bound=1e-5, at="
 
 def program(body: str = USUAL) -> str:
     """The program that trains with a step."""
-    return PROGRAM.replace("BODY", body)
+    return PROGRAM.replace("BODY", body).replace("HELPERS", HELPERS)
 
 
 def recorded(text: str, trial: WholeBatchTrial | None = HOLDS) -> Capture:

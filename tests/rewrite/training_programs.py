@@ -37,7 +37,7 @@ def update(state, batch):
     return {**new, "step": state["step"] + 1}, {"loss": jax.lax.pmean(loss, "batch")}
 
 """
-_HELPERS = """
+HELPERS = """
 def replicate(tree):
     return jax.device_put_replicated(tree, jax.local_devices())
 
@@ -55,7 +55,7 @@ _HOST = "jax.tree_util.tree_map(np.asarray, {})"
 
 
 def _program(body: str, helpers: bool = True) -> dict[str, str]:
-    return {"main.py": _HEAD + (_HELPERS if helpers else "") + body.lstrip("\n")}
+    return {"main.py": _HEAD + (HELPERS if helpers else "") + body.lstrip("\n")}
 
 
 GLOBAL: dict[str, dict[str, str]] = {
@@ -207,7 +207,7 @@ def main():
         "main.py": "import jax\nfrom project import train\n\n\n"
         "def main():\n    state, losses = train.fit(3)\n    return losses, jax.device_get(state)\n",
         "project/__init__.py": "",
-        "project/parallel.py": "import jax\n\nAXIS = 'batch'\n" + _HELPERS,
+        "project/parallel.py": "import jax\n\nAXIS = 'batch'\n" + HELPERS,
         "project/model.py": _HEAD,
         "project/steps.py": "import jax\nfrom project import model\n"
         "from project.parallel import AXIS\n\n"

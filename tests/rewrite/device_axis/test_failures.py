@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import re
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -11,51 +10,16 @@ import pytest
 
 from shardlift.rewrite.goal import Goal
 from tests.rewrite.captures import all_proven
+from tests.rewrite.device_axis.test_flow import MODEL
 from tests.rewrite.test_programs import PLACED, migrated
 
-TEXT = """\
-import jax
-import jax.numpy as jnp
-
-
-def step(params):
-    return jax.lax.pmean(params, "i")
-
-
-p_step = jax.pmap(step, axis_name="i")
-
-
-def place(x):
-    return jax.device_put_replicated(x, jax.local_devices())
-
-
-def first(x):
-    return jax.tree.map(lambda x: x[0], x)
-
-
-def main():
-    params = place(jnp.ones(()))
-    params = p_step(params)
-    print(first(params), float(params[0]))
-
-
-if __name__ == "__main__":
-    main()
-"""
 PACKAGE = "shardlift.rewrite.device_axis"
-NAMES = ("step", "p_step", "place", "first", "main", "params")
-OTHER = re.sub(rf"\b({'|'.join(NAMES)})\b", r"other_\1", TEXT)
-FILES = {"good.py": TEXT, "bad.py": OTHER}
+FILES = {"good.py": MODEL, "bad.py": MODEL}
 
 
 def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
     """Let a function fail, of the general steps for one file; returns what failed."""
-    name, _, path = where.partition(":")
-    owner: Any = importlib.import_module(name)
-    *outer, last = path.split(".")
-    for attribute in outer:
-        owner = getattr(owner, attribute)
-    original: Callable[..., Any] = getattr(owner, last)
+    original: Callable[..., Any] = pkgutil.resolve_name(where)
     failed: list[str] = []
 
     def planted(*given: Any, **named: Any) -> Any:
@@ -64,7 +28,7 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
             raise KeyError("a bug")
         return original(*given, **named)
 
-    monkeypatch.setattr(owner, last, planted)
+    monkeypatch.setattr(where.replace(":", "."), planted)
     return failed
 
 
@@ -98,7 +62,7 @@ def test_a_bug_leaves_all_arrays_as_they_are(
 
 
 def test_what_is_nested_too_deeply_is_said() -> None:
-    deep = f"{TEXT}number = {' + '.join(['1'] * 600)}\n"
-    after, result = migrated({"good.py": TEXT, "bad.py": deep}, goal=Goal.GLOBAL)
+    deep = f"{MODEL}number = {' + '.join(['1'] * 600)}\n"
+    after, result = migrated({"good.py": MODEL, "bad.py": deep}, goal=Goal.GLOBAL)
     assert "/p/bad.py is nested too deeply to follow" in result.unreadable[0][1]
     assert not any(PLACED.search(text) for text in after.values())

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main
-from shardlift.cli.files import OLD_TEXTS
 from shardlift.rewrite import output_reads, passes, sites
 from shardlift.rewrite.changes import Decisions
 from shardlift.rewrite.engine import ProjectMigration
@@ -129,73 +128,22 @@ def test_a_site_that_differs_is_backed_out(project, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
-def test_a_program_that_fails_and_json(project, monkeypatch):
-    """The name is looked up when the module is imported: no call tells who it was."""
-    (project / "lib.py").write_text(LIBRARY.replace("p_after = jax.pmap(lambda x: x + 1)\n", ""))
-    text = PROGRAM.replace("p_after(p_loss(w, x))", "p_loss(w, x)").replace("p_after, ", "")
-    (project / "train.py").write_text(text)
-    _plant(monkeypatch, sites, "bad_loss", "no_such_name")
-    result = _run("--verify", "python -u train.py", "--format", "json")
-    assert result.exit_code == 1, result.output
-    told = json.loads(result.stdout)
-    assert (told["status"], told["written"]) == (1, True)
-    verdicts = {(one["line"], one["verdict"]): one["why"] for one in told["verify"]["places"]}
-    assert "NameError: name 'no_such_name' is not defined" in verdicts[20, "backed out"]
-    assert verdicts[24, "not reached"] == "the command does not reach it"
-    assert {19} == {line for line, verdict in verdicts if verdict == "verified"}
-    assert {one["line"] for one in told["left"] if one["code"] == "refused"} == {20}
-    text = (project / "lib.py").read_text()
-    assert text.count("jax.pmap(") == 1
-    assert "no_such_name" not in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)]
-)
-def test_an_end_in_the_middle_of_a_run(project, end):
+def test_ctrl_c_in_the_middle_of_a_run(project):
     """The program after does not end by itself: it waits as soon as it sees the new text."""
-    before = tree(project)
     waiting = "while 'spmd_map(' in open('lib.py').read(): time.sleep(9)"
-    program = PROGRAM.replace("n = jax", f"{waiting}\nn = jax")
-    (project / "train.py").write_text(program)
-    before["train.py"] = program.encode()
+    (project / "train.py").write_text(PROGRAM.replace("n = jax", f"{waiting}\nn = jax"))
+    before = tree(project)
     command = [sys.executable, "-m", "shardlift.cli", "migrate", "--write", "."]
-    command += ["--verify", "python train.py"]
-    with children.Child(command, env=ENV) as child:
+    with children.Child(
+        [*command, "--verify", "python train.py", "--allow-dirty"], env=ENV
+    ) as child:
         while b"spmd_map(" not in (project / "lib.py").read_bytes():
             assert child.poll() is None, child.stderr_text
             time.sleep(0.05)
-        assert (project / OLD_TEXTS).exists()
-        child.send_signal(end)
+        child.send_signal(signal.SIGINT)
         child.finish()
-    if end == signal.SIGKILL:
-        done = CliRunner().invoke(main, ["fix", "--write", "lib.py"])
-        assert "is there: another migrate is at work, or was killed" in done.stderr
-        for new in ("_spmd.py", ".train.py.*"):  # the latter: killed while it was being written
-            for path in project.glob(new):
-                path.unlink()
-        for name in ("lib.py", "train.py"):
-            if (kept := project / OLD_TEXTS / name).exists():
-                kept.replace(project / name)
-        (project / OLD_TEXTS).rmdir()
     assert child.returncode != 0
     assert tree(project) == before
-
-
-def test_options_that_need_each_other(project):
-    done = CliRunner().invoke(main, ["migrate", "--verify", "train.py"])
-    assert done.exit_code == 2
-    assert "add --write" in done.output
-    for option in (["--tolerance", "ulps=2"], ["--devices", "2"]):
-        done = _run(*option)
-        assert done.exit_code == 2
-        assert f'{option[0]} needs --verify "COMMAND"' in done.output
-    done = _run("--verify", "no_such_program.py")
-    assert done.exit_code == 2
-    assert "no such file: no_such_program.py" in done.output
-    assert "Nothing was written." in done.output
 
 
 STEP = """\
@@ -239,16 +187,6 @@ def test_the_run_before_gives_the_facts(
     assert ("axis_size=1" in text) is (goal == "jit")
     assert "p_step(params, x)" in " ".join(text.split())
     assert sorted(os.listdir(tmp_path)) == ["train.py"]
-
-
-@pytest.mark.slow
-def test_a_command_that_reaches_nothing(project):
-    before = tree(project)
-    (project / "other.py").write_text("import jax\njax.jit(lambda x: x)(1.0)\n")
-    result = _run("--verify", "python other.py")
-    assert result.exit_code == 2
-    assert "calls none of the 4 sites that would be rewritten" in result.stderr
-    assert {name: text for name, text in tree(project).items() if name != "other.py"} == before
 
 
 @pytest.mark.slow

@@ -75,14 +75,12 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_valid(document: Any) -> None:
     validate(document, SCHEMA)
-
-
-def test_results_point_at_their_rules(document: Any) -> None:
     (run,) = document["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert len(run["results"]) == 3
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+    assert all(rules[one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
+    with pytest.raises(AssertionError):
+        validate({"version": "2.1.0", "runs": [{}]}, SCHEMA)
 
 
 def test_places_are_uris_and_cells_have_no_region(document: Any) -> None:
@@ -98,12 +96,3 @@ def test_what_could_not_be_looked_at_is_in_it(document: Any) -> None:
     assert invocation["executionSuccessful"] is False
     (notification,) = invocation["toolExecutionNotifications"]
     assert "not looked at" in notification["message"]["text"]
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [{"version": "2.0.0", "runs": []}, {"version": "2.1.0"}, {"version": "2.1.0", "runs": [{}]}],
-)
-def test_the_check_itself_can_fail(broken: Any) -> None:
-    with pytest.raises(AssertionError):
-        validate(broken, SCHEMA)

@@ -217,6 +217,8 @@ def test_a_fault_of_ours_is_told_and_costs_one_file(monkeypatch: pytest.MonkeyPa
         ("\udcff", "pyproject.toml"),
         ('tool.shardlift.target-jax = "new"', "target-jax"),
         ("tool.shardlift.select = 3", "select is a list"),
+        ("tool.shardlift.slect = []", "has no slect"),
+        ("[tool", "pyproject.toml"),
         ('tool.shardlift.select = ["XX"]', "XX"),
         ("tool.shardlift.per-file-ignores = 3", "is a table"),
         (f'project.dependencies = ["jax<{"9" * 5000}"]', None),

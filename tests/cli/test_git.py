@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -43,11 +44,11 @@ def test_a_file_that_is_as_git_has_it(repository: Path) -> None:
     _git("commit", "-qm", "one")
     os.utime("train.py")
     assert git.dirty_files(["train.py"]) == []
-
-
-def test_the_line_ends_of_another_system(repository: Path) -> None:
-    Path("train.py").write_bytes(PMAP.replace("\n", "\r\n").encode())
+    Path("train.py").write_bytes(PMAP.replace("\n", "\r\n").encode())  # of another system
     assert git.dirty_files(["train.py"]) == []
+    shutil.rmtree(".git")
+    (repository / ".git").mkdir()  # one that git does not read
+    assert git.dirty_files(["train.py"]) == ["train.py"]
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
@@ -64,12 +65,6 @@ def test_files_that_git_does_not_have(folder: Path, object_format: str) -> None:
     Path("sub/b.py").write_text("changed")
     dirty = git.dirty_files([*names, "link.py", "train.py", "nowhere.py"])
     assert sorted(dirty) == ["[ab].py", "intended.py", "link.py", "sub/b.py"]
-
-
-def test_a_repository_that_git_does_not_read(folder: Path) -> None:
-    (folder / ".git").mkdir()
-    assert git.dirty_files(["train.py"]) == ["train.py"]
-    assert git.index(".", ["train.py"]) is None
 
 
 PROGRAM = """#!{python}

@@ -13,7 +13,6 @@ from shardlift.cli import main
 from shardlift.cli.formats.migration import RewriteReport
 from shardlift.cli.formats.pull_request import markdown
 from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
-from shardlift.report.markdown import text as markdown_text
 from shardlift.rewrite.changes import ChangeId
 from shardlift.rewrite.engine import migrate
 from shardlift.source.model import Kind
@@ -55,6 +54,7 @@ def _sections(text: str) -> dict[str, str]:
 def test_the_description_has_every_fact(project: Path) -> None:
     result = _run("--write", "--pr", "pr.md")
     assert result.exit_code == 1  # something was refused
+    assert len(result.stdout.splitlines()) <= 10
     text = (project / "pr.md").read_text()
     assert text.startswith("# Replace `jax.pmap` by")
     sections = _sections(text)
@@ -76,13 +76,6 @@ def test_the_description_has_every_fact(project: Path) -> None:
     }
     for name, sentences in said.items():
         assert [one for one in sentences if one not in sections[name]] == []
-
-
-def test_the_summary_has_the_same_facts_in_ten_lines(project: Path) -> None:
-    printed = _run("--write").stdout
-    assert "Of these: 2 mapped, 1 with an old name." in printed
-    assert re.search(r"New: pkg/_spmd\.py \(\d+ lines\)\.", printed)
-    assert len(printed.splitlines()) <= 10
 
 
 @pytest.mark.parametrize(
@@ -122,9 +115,6 @@ def test_it_needs_write(project: Path) -> None:
     assert result.exit_code == 2
     assert "--write" in result.stderr
     assert not (project / "pr.md").exists()
-
-
-def test_it_cannot_be_written(project: Path) -> None:
     result = _run("--write", "--pr", "nowhere/pr.md")
     assert result.exit_code == 2
     assert "nowhere/pr.md" in result.stderr
@@ -167,10 +157,3 @@ def test_nothing_that_the_repository_says_is_markup(project: Path) -> None:
     } == set()
     assert sum("@all" in token.content for token in tokens if token.type == "code_inline") > 2
     assert not [token for token in tokens if token.type == "text" and "@all" in token.content]
-
-
-def test_words_of_ours_with_something_of_the_repository_in_it() -> None:
-    shown = MarkdownIt("commonmark").render(markdown_text(NASTY))
-    assert not re.search("<img|<a |<code", shown)
-    assert "@all" not in shown
-    assert "@\u200ball" in shown

@@ -32,15 +32,9 @@ def test_something_to_decide_exits_1(folder: Path) -> None:
     result = _run("run.json")
     assert result.exit_code == 1
     assert result.output.startswith("2 pmap sites; ")
-
-
-def test_nothing_to_decide_exits_0(folder: Path) -> None:
-    assert _run("fine.json").exit_code == 0
-
-
-def test_formats(folder: Path) -> None:
     assert json.loads(_run("run.json", "--format", "json").output)["decisions"] == 1
     assert _run("run.json", "-q").output.count("\n") == 1
+    assert _run("fine.json").exit_code == 0
 
 
 def test_html(folder: Path) -> None:
@@ -68,10 +62,6 @@ def test_what_cannot_be_read_exits_2(folder: Path, text: str | None, message: st
     result = _run("bad.json")
     assert result.exit_code == 2
     assert f"bad.json {message}" in result.output or message in result.output
-
-
-def test_a_folder_exits_2(folder: Path) -> None:
-    assert _run(".").exit_code == 2
 
 
 @pytest.mark.slow

@@ -61,12 +61,12 @@ def test_sites_and_findings_are_counted_by_folder(project: Path) -> None:
     ]
     assert "2 of 3 sites migrated (67 %)." in result.output
     assert "Next: shardlift check" in result.output
-
-
-def test_json_has_the_same_numbers(project: Path) -> None:
     document = _counts()
     assert (document["pmap"], document["migrated"], document["broken"]) == (1, 2, 1)
     assert document["folders"]["src/b"] == {"pmap": 0, "migrated": 1, "broken": 0, "slow": 0}
+    result = _run("src/b/plain.py")
+    assert result.exit_code == 0
+    assert result.output == "There is no pmap site, and no shard_map site.\n"
 
 
 @pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL])
@@ -82,12 +82,6 @@ def test_every_rewritten_site_counts_and_no_helper_does(
         (tmp_path / path).write_text(text)
     counts = _counts(str(tmp_path))
     assert (counts["pmap"], counts["migrated"]) == (0, 2)
-
-
-def test_a_project_without_sites(project: Path) -> None:
-    result = _run("src/b/plain.py")
-    assert result.exit_code == 0
-    assert result.output == "There is no pmap site, and no shard_map site.\n"
 
 
 def test_a_file_that_does_not_parse_is_named(project: Path) -> None:

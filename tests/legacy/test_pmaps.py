@@ -80,13 +80,6 @@ def test_methods(inside):
     np.testing.assert_array_equal(Model.fixed(ROWS), ROWS + 1)
 
 
-def test_under_transformations(inside):
-    square = jax.pmap(lambda x: x**2)
-    np.testing.assert_array_equal(jax.jit(square)(ROWS), ROWS**2)
-    np.testing.assert_array_equal(jax.grad(lambda x: square(x).sum())(jnp.asarray(ROWS)), 2 * ROWS)
-    assert jax.make_jaxpr(square)(ROWS).out_avals[0].shape == (8, 3)
-
-
 def test_no_frame_of_ours_in_the_middle_of_a_traceback(inside):
     def body(x):
         raise KeyError("lost")

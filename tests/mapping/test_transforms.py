@@ -24,23 +24,17 @@ def body(v):
 TRANSFORMS = {
     "jit": jax.jit,
     "vmap": lambda f: lambda v: jax.vmap(f)(jnp.stack([v, v * 2])),
-    "vmap of another axis": lambda f: (
-        lambda v: jax.vmap(f, in_axes=1, out_axes=1)(jnp.stack([v, v * 2], 1))
-    ),
     "grad": lambda f: jax.grad(lambda v: (f(v) ** 2).sum()),
     "grad of grad": lambda f: jax.grad(lambda v: jax.grad(lambda w: (f(w) ** 2).sum())(v).sum()),
     "hessian vector": lambda f: (
         lambda v: jax.jvp(jax.grad(lambda w: (f(w) ** 2).sum()), (v,), (v,))
     ),
     "jvp": lambda f: lambda v: jax.jvp(f, (v,), (v,)),
-    "linearize": lambda f: lambda v: jax.linearize(f, v)[1](v),
-    "vjp": lambda f: lambda v: jax.vjp(f, v)[1](v),
     "jacobian": lambda f: lambda v: jax.jacrev(f)(v),
     "scan": lambda f: lambda v: lax.scan(lambda c, _: (f(c), c), v, None, length=3),
     "while": lambda f: lambda v: lax.fori_loop(0, 3, lambda _, c: f(c), v),
     "cond": lambda f: lambda v: lax.cond(v.sum() > 0, f, lambda w: w, v),
     "checkpoint": lambda f: jax.grad(lambda v: jax.checkpoint(f)(v).sum()),
-    "jit of grad": lambda f: jax.jit(jax.grad(lambda v: f(v).sum())),
 }
 
 

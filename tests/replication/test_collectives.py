@@ -172,14 +172,3 @@ def test_a_mesh_of_two_axes():
     assert str(found.outputs["[0]"]).endswith(
         "goes over 'j' only, not over 'i', equal along 'j' only"
     )
-
-
-def test_vmap_axes_are_gone_before_the_proof():
-    def body(x):
-        return jax.vmap(lambda y: lax.psum(y, ("i", "k")), axis_name="k")(x)
-
-    def partly(x):
-        return jax.vmap(lambda y: lax.psum(y, "k"), axis_name="k")(x)
-
-    assert proven(body, rows(4, 3))
-    assert not proven(partly, rows(4, 3))

@@ -49,17 +49,6 @@ def test_scan_goes_on_until_nothing_changes():
     assert (carry, ys) == ((False,) * 4, False)
 
 
-def test_scan_whose_carry_moves_around():
-    def body(x):
-        def step(c, _):
-            return lax.ppermute(c, "i", [(k, (k + 1) % N) for k in range(N)]), None
-
-        return lax.scan(step, x, length=3)[0]
-
-    assert proven(body, same(), equal=0)
-    assert not proven(body, rows())
-
-
 # ---- while
 
 

@@ -13,7 +13,7 @@ from jax import lax
 import shardlift
 from shardlift import _compat
 from shardlift._replication import NotProven, Proven, proof
-from tests.replication.checking import N, bits, hold_against, rows, same
+from tests.replication.checking import N, hold_against, rows, same
 
 
 def loss(w, x):
@@ -329,11 +329,6 @@ def test_scans_and_maps_of_a_later_jax(monkeypatch):
     found = shardlift.replication(shardlift.pmap(body, "i"), same(), equal=0)
     assert "scan at" in str(found)
     assert "has an unknown form" in str(found)
-
-
-def test_bits_tell_rows_apart():
-    assert len(set(bits(rows(3)))) == N
-    assert len(set(bits(same(3)))) == 1
 
 
 def test_in_a_job_of_several_processes_nothing_is_proven(monkeypatch):

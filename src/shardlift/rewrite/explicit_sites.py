@@ -16,9 +16,18 @@ from pathlib import PurePath
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock
 from shardlift.rewrite.forms import CallForm, between, has_comments
 from shardlift.rewrite.mapped_calls import find_calls
-from shardlift.rewrite.names import first_free, is_shadowed, jax_name, sharding_name
+from shardlift.rewrite.meshes import (
+    MeshKey,
+    first_line,
+    function_around,
+    insert_lines,
+    name_for,
+    statement_of,
+)
+from shardlift.rewrite.names import is_shadowed, jax_name, sharding_name
 from shardlift.rewrite.options import (
     DEFAULT_AXIS,
+    USUAL_AXIS,
     Axes,
     Options,
     PlainOptions,
@@ -28,10 +37,9 @@ from shardlift.rewrite.options import (
 from shardlift.rewrite.row_counts import may_have_other_rows
 from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devices
 from shardlift.source.file import File
-from shardlift.source.mentions import Mention, Use
+from shardlift.source.mentions import Mention
 from shardlift.source.model import Edit
-from shardlift.source.scopes import LOOPS, end
-from shardlift.source.statements import newline
+from shardlift.source.scopes import end
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
@@ -39,11 +47,8 @@ PER_ROW_OF = "per_row_of"  # with other axes, or whole arguments
 HELPER = "spmd_map"  # what many sites share
 FEW_SITES = 5
 _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_BLOCKS = (*_DEFINITIONS, ast.ClassDef)
 MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
-# The axis of sites without a name, and the words of code that may ask which axes there are.
-USUAL_AXIS = "devices"
+# The words of code that may ask which axes there are.
 _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
 STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
@@ -72,15 +77,6 @@ class _Site:
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
     parameters: tuple[str, ...] = ()  # of what it maps, if some are static
     comments: tuple[str, str] = ("", "")  # between its arguments: above `donate_argnums`, others
-
-
-@dataclass(frozen=True)
-class _MeshKey:
-    """What sites share that have one mesh: the function that makes it, its devices, the axis."""
-
-    function: ast.AST | None  # None: the module
-    devices: str
-    axis: str  # as the text has it
 
 
 def is_written_out(file: File) -> bool:
@@ -217,10 +213,10 @@ def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mentio
     imported = [
         mention
         for mention in sites
-        if _function_around(file, mention) is None
+        if function_around(file, mention) is None
         and not any(map(is_guard, file.index.ancestors(mention.node)))
     ]
-    lines = [_first_line(_statement(file, mention)) for mention in imported]
+    lines = [first_line(statement_of(file, mention)) for mention in imported]
     if not lines or may_touch_devices(file, min(lines)):
         return dict(sites)
     return {m: replace(site, is_lazy=m in imported) for m, site in sites.items()}
@@ -236,7 +232,7 @@ def _means_the_same_later(file: File, options: Options) -> bool:
 
 def _write_group(
     file: File,
-    key: _MeshKey,
+    key: MeshKey,
     sites: Mapping[Mention, _Site],
     names: dict[str, tuple[str, str]],
     style: Style,
@@ -254,7 +250,7 @@ def _write_group(
     if texts[0] not in names:
         used = {name for pair in names.values() for name in pair}
         kinds = zip(("mesh", "spec"), texts, strict=True)
-        mesh, short = (_name(file, key, kind, text, used) for kind, text in kinds)
+        mesh, short = (name_for(file, key, kind, text, used) for kind, text in kinds)
         names[texts[0]] = mesh, short
     mesh, short = names[texts[0]]
     fits = [
@@ -263,7 +259,7 @@ def _write_group(
     ]
     is_named = fits == [False, True]
     lines = [(mesh, texts[0]), (short, texts[1])][: 1 + is_named]
-    edits = _insert(file, key, lines, [_statement(file, mention) for mention in shared])
+    edits = insert_lines(file, key, lines, [statement_of(file, mention) for mention in shared])
     for mention, site in shared.items():
         if edits is None:
             forms[mention] = "there is no line for its mesh: put its statement on one of its own"
@@ -273,20 +269,20 @@ def _write_group(
     return forms
 
 
-def _groups(file: File, sites: Mapping[Mention, _Site]) -> list[tuple[_MeshKey, list[Mention]]]:
+def _groups(file: File, sites: Mapping[Mention, _Site]) -> list[tuple[MeshKey, list[Mention]]]:
     """The sites that share a mesh, training steps first."""
     shared = {
         _key(file, mention, site)
         for mention, site in sites.items()
-        if _function_around(file, mention) is None and not site.is_lazy
+        if function_around(file, mention) is None and not site.is_lazy
     }
-    groups: dict[_MeshKey, list[Mention]] = {}
+    groups: dict[MeshKey, list[Mention]] = {}
     for mention, site in sites.items():
         key = _key(file, mention, site)
         of_module = replace(key, function=None)
         groups.setdefault(of_module if of_module in shared else key, []).append(mention)
 
-    def is_other(group: tuple[_MeshKey, list[Mention]]) -> bool:
+    def is_other(group: tuple[MeshKey, list[Mention]]) -> bool:
         return not any(trains(sites[mention].options, mention.node) for mention in group[1])
 
     return sorted(groups.items(), key=is_other)
@@ -318,23 +314,9 @@ def _is_script(file: File) -> bool:
     return may_touch_devices(file, len(file.lines))
 
 
-def _key(file: File, mention: Mention, site: _Site) -> _MeshKey:
+def _key(file: File, mention: Mention, site: _Site) -> MeshKey:
     devices = site.plain.devices or f"{jax_name(file)[0]}.devices()"
-    return _MeshKey(_function_around(file, mention), devices, site.axis)
-
-
-def _function_around(file: File, mention: Mention) -> ast.AST | None:
-    """The function whose statements are around a site: a lambda has none."""
-    at = file.index.parents[mention.node] if mention.use is Use.DECORATOR else mention.node
-    return next((one for one in file.index.ancestors(at) if isinstance(one, _DEFINITIONS)), None)
-
-
-def _name(file: File, key: _MeshKey, kind: str, value: str, used: set[str]) -> str:
-    """A name for a mesh or its spec that nothing in the file has, unless it is just that."""
-    own = key.axis[1:-1] if key.axis[1:-1] not in (DEFAULT_AXIS, USUAL_AXIS) else "device"
-    candidates = (kind, f"{own}_{kind}", *(f"{kind}_{number}" for number in range(2, 99)))
-    there = (n for n in candidates[:2] if n not in used and _is_there(file, key, n, value))
-    return next(there, None) or first_free(file, candidates, used)
+    return MeshKey(function_around(file, mention), devices, site.axis)
 
 
 def _each(site: _Site) -> tuple[int | None, ...]:
@@ -409,78 +391,3 @@ def _fits(file: File, mention: Mention, site: _Site, inner: tuple[str, ...], sty
         return margin + len(f"@{jax_name(file)[0]}.shard_map({listed})") <= style.width
     written = f"{2 * style.indent}{PER_ROW}({file.text(operand)}), {listed}"
     return margin + len(written) <= style.width
-
-
-# ---- where the mesh is made
-
-
-def _statement(file: File, mention: Mention) -> ast.stmt:
-    statement = file.index.statement(mention.node)
-    assert statement is not None
-    return statement
-
-
-def _place(file: File, key: _MeshKey, statements: list[ast.stmt]) -> ast.stmt:
-    """The statement above which a mesh is made for some statements of one function."""
-    chains = [_chain(file, statement, key.function) for statement in statements]
-    place = min((chain[0] for chain in chains), key=_first_line)
-    for level in zip(*chains, strict=False):
-        if len({id(_block(file, statement)) for statement in level}) > 1:
-            break
-        place = min(level, key=_first_line)
-        if len(set(level)) > 1 or isinstance(place, (*_BLOCKS, *LOOPS)):
-            break
-    return place
-
-
-def _chain(file: File, statement: ast.stmt, function: ast.AST | None) -> list[ast.stmt]:
-    """The statements around a statement in a function, from the outside."""
-    chain = [statement]
-    for around in file.index.ancestors(statement):
-        if around is function:
-            break
-        if isinstance(around, ast.stmt):
-            chain.append(around)
-    return chain[::-1]
-
-
-def _block(file: File, statement: ast.stmt) -> object:
-    """The list of statements that a statement is in."""
-    parent = file.index.parents[statement]
-    fields = (getattr(parent, name, None) for name in parent._fields)
-    return next(field for field in fields if isinstance(field, list) and statement in field)
-
-
-def _insert(
-    file: File,
-    key: _MeshKey,
-    lines: list[tuple[str, str]],
-    statements: list[ast.stmt],
-) -> tuple[Edit, ...] | None:
-    """The edit that assigns what is not there yet; None if there is no line for it."""
-    missing = [pair for pair in lines if not _is_there(file, key, *pair)]
-    inside = [s for s in statements if key.function in (None, *file.index.ancestors(s))]
-    place = _place(file, key, inside)
-    line = _first_line(place)
-    margin, end = file.margin(line), newline(file)
-    if len(margin.encode()) != place.col_offset:
-        return None
-    while line > 1 and file.lines[line - 2].startswith(f"{margin}#"):
-        line -= 1  # a comment stays with its statement
-    gap = isinstance(place, _BLOCKS) * (2 if place in file.index.root.body else 1)
-    text = "".join(f"{margin}{name} = {value}{end}" for name, value in missing)
-    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * gap}")
-    return (edit,) if missing else ()
-
-
-def _first_line(statement: ast.stmt) -> int:
-    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-
-
-def _is_there(file: File, key: _MeshKey, name: str, value: str) -> bool:
-    """Whether the function or the module assigns this already."""
-    scopes = [file.index.module]
-    scopes += [file.index.opens[key.function]] if key.function is not None else []
-    made = [file.index.parents.get(n) for scope in scopes for n in scope.names.get(name, ())]
-    text = ast.unparse(ast.parse(value, mode="eval"))
-    return any(isinstance(one, ast.Assign) and ast.unparse(one.value) == text for one in made)

@@ -39,17 +39,10 @@ def loss_fn(params, x, y):
 
 
 mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
+replicated = jax.NamedSharding(mesh, jax.P())
 
 
-@functools.partial(
-    jax.jit,
-    in_shardings=(
-        jax.NamedSharding(mesh, jax.P()),
-        jax.NamedSharding(mesh, jax.P()),
-        None,
-        None,
-    ),
-)
+@functools.partial(jax.jit, in_shardings=(replicated, replicated, None, None))
 @jax.shard_map(
     mesh=mesh,
     in_specs=(jax.P(), jax.P(), jax.P("batch"), jax.P("batch")),

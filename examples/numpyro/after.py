@@ -11,19 +11,16 @@ from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
 
-def per_row_of(f, in_axes, out_axes=0):
-    """Let `f` see one row of each block, along its axis; None: all of it."""
+def per_row_in(f, in_axes):
+    """Let `f` see one row of each argument, along its axis; None: all of it."""
 
-    def at_axes(change, axes, tree):
-        def part(k, x):
-            return x if k is None else jax.tree.map(lambda y: change(y, k), x)
-
-        return jax.tree.map(part, axes, tree, is_leaf=lambda k: k is None)
+    def row(axis, x):
+        return x if axis is None else jax.tree.map(lambda y: jnp.squeeze(y, axis), x)
 
     @functools.wraps(f)
     def on_block(*block):
-        row = at_axes(jnp.squeeze, in_axes, block)
-        return at_axes(jnp.expand_dims, out_axes, f(*row))
+        out = f(*map(row, in_axes, block))
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
     return on_block
 
@@ -59,19 +56,16 @@ def main():
     n = jax.local_device_count()
     rng_keys = jax.random.split(jax.random.PRNGKey(0), n)
     mesh = jax.sharding.Mesh(jax.devices(), ("devices",))
+    replicated = jax.NamedSharding(mesh, jax.P())
     samples = jax.jit(
         jax.shard_map(
-            per_row_of(do_mcmc, in_axes=(0, None, None)),
+            per_row_in(do_mcmc, in_axes=(0, None, None)),
             mesh=mesh,
             in_specs=(jax.P("devices"), jax.P(), jax.P()),
             out_specs=jax.P("devices"),
             check_vma=False,
         ),
-        in_shardings=(
-            None,
-            jax.NamedSharding(mesh, jax.P()),
-            jax.NamedSharding(mesh, jax.P()),
-        ),
+        in_shardings=(None, replicated, replicated),
     )(rng_keys, sigma, y)
     # The device axis goes into that of the chains.
     samples = jax.tree.map(lambda x: np.asarray(x).reshape(-1, *x.shape[2:]), samples)

@@ -74,6 +74,13 @@ SITES = {
     "    p_step = jax.pmap(step, 'i', donate_argnums=0)\n    x = np.asarray(mean(x))",
     "called at once": "p_step = lambda x, y: jax.pmap(lambda x, y: step(x, y), 'i')(x, y)",
     "other axes": "p_step = jax.pmap(step, 'i', in_axes=(0, 0), out_axes=None)",
+    "one other axis": "f = jax.pmap(lambda x, y: step(x[0], y), 'i', in_axes=(1, 0))\n"
+    "    p_step = lambda x, y: f(x[None], y)",
+    "another axis for all": "p_step = jax.pmap(lambda x, y: step(x[0], y[0]), 'i', in_axes=1)\n"
+    "    x = x[None]",
+    "a name that another function has": "p_step = jax.pmap(step, 'i')\n\n\n"
+    "def other(mesh):\n    return mesh\n\n\ndef main():\n"
+    "    x = np.arange(jax.device_count(), dtype=np.float32)\n    p_step = jax.pmap(step, 'i')",
     "all devices": "p_step = jax.pmap(step, 'i', devices=jax.local_devices())",
     "a name elsewhere": "NAME = 'i'\n    p_step = jax.pmap(step, axis_name=NAME)",
     "in a branch": "if len(x):\n        # a comment\n        p_step = jax.pmap(step, 'i')",
@@ -102,7 +109,7 @@ WHOLE_WRITTEN = """
     mesh = jax.sharding.Mesh(jax.devices(), ('i',))
     p_step = jax.jit(
         jax.shard_map(
-            per_row_of(step, in_axes=(None, 0)),
+            per_row_in(step, in_axes=(None, 0)),
             mesh=mesh,
             in_specs=(jax.P(), jax.P('i')),
             out_specs=jax.P('i'),
@@ -119,6 +126,29 @@ def test_an_argument_that_is_whole_may_be_on_one_device() -> None:
     before = program(main=main).replace("x + jax", "x['w'] + jax")
     text = after(before)
     assert WHOLE_WRITTEN in text
+    assert after(text) == text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
+WHOLE_ARGUMENTS = """
+    def scaled(w, v, k, x):
+        return w * v["v"] * k * x
+
+    one = jax.numpy.float32(2)
+    p_scaled = jax.pmap(scaled, axis_name='i', in_axes=(None, None, None, 0))
+    p_number = jax.pmap(step, axis_name='i', in_axes=(None, 0))
+    place = lambda k: jax.device_put(one * k, jax.devices()[k])
+    return p_scaled(place(3), dict(v=place(5)), 7, p_number(2.5, x))
+"""
+
+
+def test_whole_arguments_that_are_numbers_are_not_placed_and_several_share_a_sharding() -> None:
+    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", WHOLE_ARGUMENTS[1:])
+    before = program(main=main)
+    text = after(before)
+    assert "    replicated = jax.NamedSharding(mesh, jax.P())\n" in text
+    assert "in_shardings=(replicated, replicated, None, None)," in text
+    assert text.count("in_shardings=") == 1
     assert after(text) == text
     np.testing.assert_array_equal(run(before), run(text))
 
@@ -141,7 +171,7 @@ STATIC_SITE = """
 STATIC_WRITTEN = """
     p_step = jax.jit(
         lambda w, x, power, back: jax.shard_map(
-            per_row_of(
+            per_row_in(
                 functools.partial(scaled, power=power, back=back),
                 in_axes=(None, 0),
             ),
@@ -424,6 +454,16 @@ TOUCHES = {
         DECORATED.replace("return double", "jax.config.update('a', 1)\n    return double") + GUARD,
         {},
         False,
+    ),
+    "it sets platforms later": (
+        DECORATED.replace("return", "jax.config.update('jax_platforms', '')\n    return") + GUARD,
+        {},
+        False,
+    ),
+    "it sets what numbers are later": (
+        DECORATED.replace("return", "jax.config.update('jax_enable_x64', 0)\n    return") + GUARD,
+        {},
+        True,
     ),
     "it has arrays at the top": (f"{DECORATED}\n\nkey = jax.random.key(0)\n", {}, True),
 }

@@ -303,7 +303,7 @@ LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         ["_spmd.py"],
     ),
     "a docstring with imports": (
-        'pkg/__init__.py | pkg/steps.py: SITE | scripts/bench.py: """Use:; ; '
+        'pkg/__init__.py | pkg/steps.py: SITE | pkg/more.py: SITE | scripts/bench.py: """Use:; ; '
         'from pkg.steps import make; """; SITE',
         ["scripts"],
         ["bench"],

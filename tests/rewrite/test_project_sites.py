@@ -21,14 +21,15 @@ def after(*sites: str, **others: str) -> tuple[str, list[str]]:
     return texts["main.py"], [c.reason for file in result.files for c in file.refused]
 
 
-def test_one_form_for_all_sites_of_a_small_project() -> None:
+def test_one_form_for_all_sites_of_a_small_program() -> None:
     assert "per_row(lambda" in after(KNOWN)[0]
     both, _ = after(KNOWN, UNKNOWN)
     assert both.count("spmd_map(lambda") == 2
     assert "per_row" not in both
-    apart, _ = after(KNOWN, other=HEAD + UNKNOWN)
-    assert "spmd_map(lambda" in apart
-    assert "per_row" not in apart
+    together, _ = after(KNOWN, other="import main\n" + HEAD + UNKNOWN)
+    assert "spmd_map(lambda" in together
+    assert "per_row" not in together
+    assert "per_row(lambda" in after(KNOWN, other=HEAD + UNKNOWN)[0]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("many_sites")
 
 LICENCE = "# Copyright 2020 The Authors.\n# Licensed under the Apache License.\n\n"
 SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
+PLACED = f"{SITE}jax.device_put_replicated(1, jax.devices())\n"
 
 
 def helper_module(*texts: str) -> str:
@@ -24,10 +25,10 @@ def helper_module(*texts: str) -> str:
 @pytest.mark.parametrize(
     ("texts", "has_licence"),
     [
-        ([LICENCE + SITE, LICENCE + "import p\n", "x = 1\n"], True),
-        ([LICENCE + SITE, "x = 1\n"], False),
-        ([LICENCE + SITE, "x = 1\n", "y = 1\n"], False),
-        ([SITE, LICENCE + "x = 1\n", LICENCE + "y = 1\n"], True),
+        ([LICENCE + PLACED, LICENCE + "import p\n", "x = 1\n"], True),
+        ([LICENCE + PLACED, "x = 1\n"], False),
+        ([LICENCE + PLACED, "x = 1\n", "y = 1\n"], False),
+        ([PLACED, LICENCE + "x = 1\n", LICENCE + "y = 1\n"], True),
     ],
 )
 def test_a_licence_that_most_files_have(texts: list[str], has_licence: bool) -> None:
@@ -46,17 +47,24 @@ def test_annotations_are_counted_on_functions(text: str, typed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "first"),
+    ("texts", "first"),
     [
-        (SITE, "Map functions over devices"),
+        ([SITE, SITE], "Map functions over devices"),
+        ([PLACED], "Map functions over devices and put a row on each device"),
         (
-            f"import numpy as np\n{SITE}np.asarray(g(x)[0])\n",
+            [f"import numpy as np\n{SITE}np.asarray(g(x)[0])\n"],
             "Map functions over devices and read first rows",
         ),
     ],
 )
-def test_the_first_line_of_the_helpers_is_true(text: str, first: str) -> None:
-    assert helper_module(text).splitlines()[0] == f'"""{first}."""'
+def test_the_first_line_of_the_helpers_is_true(texts: list[str], first: str) -> None:
+    assert helper_module(*texts).splitlines()[0] == f'"""{first}."""'
+
+
+def test_a_helper_that_one_file_needs_is_in_that_file() -> None:
+    files, result = migrated({"p/__init__.py": "", "p/m.py": SITE})
+    assert "def spmd_map(" in files["p/m.py"]
+    assert not result.helper_modules
 
 
 @pytest.mark.parametrize(

@@ -132,17 +132,17 @@ class ProjectMigration:
         )
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
-        """Where the files have their helpers: short ones that one file needs are in that file."""
+        """Where the files have their helpers: few that one file needs are in that file."""
         users = [path for path, requests in helpers.items() if requests]
         homes = find_homes(users, self._layout, self._exists) if users else {}
-        needed = Counter((homes[path].path, one.name) for path in users for one in helpers[path])
+        names = {path: {one.name for one in helpers[path]} for path in users}
+        needed = Counter((homes[path].path, name) for path in users for name in names[path])
         return {
             path: home
             for path, home in homes.items()
             if (home.path is not None and self._exists(home.path))
-            or any(
-                needed[home.path, one.name] > 1 or one.name in LONG_HELPERS for one in helpers[path]
-            )
+            or any(needed[home.path, name] > 1 for name in names[path])
+            or (len(names[path]) > 1 and names[path] & LONG_HELPERS)
         }
 
     def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:

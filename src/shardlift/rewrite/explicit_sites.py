@@ -43,7 +43,8 @@ from shardlift.source.scopes import end
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
-PER_ROW_OF = "per_row_of"  # with other axes, or whole arguments
+PER_ROW_IN = "per_row_in"  # with other axes, or whole arguments
+PER_ROW_OF = "per_row_of"  # with other axes of what it returns, too
 HELPER = "spmd_map"  # what many sites share
 FEW_SITES = 5
 _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
@@ -76,6 +77,7 @@ class _Site:
     axis: str = ""  # as the text has it, or will
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
     parameters: tuple[str, ...] = ()  # of what it maps, if some are static
+    copied: tuple[bool, ...] = ()  # the arguments that are whole, and may be on one device
     comments: tuple[str, str] = ("", "")  # between its arguments: above `donate_argnums`, others
 
 
@@ -110,7 +112,7 @@ def explicit_sites(
 
 def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     """A site that can be written out; `UnsupportedError` says why not."""
-    for name in (PER_ROW, PER_ROW_OF, jax_name(file)[0]):
+    for name in (PER_ROW, PER_ROW_IN, PER_ROW_OF, jax_name(file)[0]):
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
     plain = plain_options(options)
@@ -129,11 +131,25 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
             "write jax.jit(jax.shard_map(...)) over all devices"
         )
     parameters = _parameters(file, options, plain, [call for _, call in calls])
+    copied = _copied(plain, calls)
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
     comments = _comments(file, mention.node, options)
-    return _Site(options, plain, parameters=parameters, comments=comments)
+    return _Site(options, plain, parameters=parameters, copied=copied, comments=comments)
+
+
+def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bool, ...]:
+    """Which arguments may be on one device while all need them: of a number, each has a copy."""
+
+    def is_number(file: File, call: ast.Call, k: int) -> bool:
+        unpacked = any(isinstance(argument, ast.Starred) for argument in call.args)
+        given = None if unpacked or k >= len(call.args) else call.args[k]
+        return given is not None and isinstance(file.definition(given), ast.Constant)
+
+    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,)
+    dynamic = [k for k in range(len(axes)) if k not in plain.static]
+    return tuple(axes[k] is None and not all(is_number(*c, k) for c in calls) for k in dynamic)
 
 
 def _parameters(
@@ -240,31 +256,35 @@ def _write_group(
     """The text of the sites that share a mesh."""
     mesh_name, spec_name = (sharding_name(file, name) for name in ("Mesh", "PartitionSpec"))
     texts = f"{mesh_name}({key.devices}, ({key.axis},))", f"{spec_name}({key.axis})"
-    own = {m: _form(file, site, texts[0], texts[1]) for m, site in sites.items() if site.is_lazy}
+    own = {m: _form(file, site, *texts, "") for m, site in sites.items() if site.is_lazy}
     forms: dict[Mention, ExplicitSite | str] = {
         mention: ExplicitSite(form, (), sites[mention].plain.axis) for mention, form in own.items()
     }
     shared = {m: site for m, site in sites.items() if m not in own}
     if not shared:
         return forms
+    used = {name for pair in names.values() for name in pair}
     if texts[0] not in names:
-        used = {name for pair in names.values() for name in pair}
         kinds = zip(("mesh", "spec"), texts, strict=True)
         mesh, short = (name_for(file, key, kind, text, used) for kind, text in kinds)
         names[texts[0]] = mesh, short
     mesh, short = names[texts[0]]
+    whole = f"{sharding_name(file, 'NamedSharding')}({mesh}, {spec_name}())"
     fits = [
         all(_fits(file, m, site, _inner(site, mesh, text), style) for m, site in shared.items())
         for text in (texts[1], short)
     ]
     is_named = fits == [False, True]
     lines = [(mesh, texts[0]), (short, texts[1])][: 1 + is_named]
+    if any(sum(site.copied) > 1 for site in shared.values()):
+        lines.append((name_for(file, key, "replicated", whole, used), whole))
+        whole = lines[-1][0]
     edits = insert_lines(file, key, lines, [statement_of(file, mention) for mention in shared])
     for mention, site in shared.items():
         if edits is None:
             forms[mention] = "there is no line for its mesh: put its statement on one of its own"
         else:
-            form = _form(file, site, mesh, short if is_named else texts[1])
+            form = _form(file, site, mesh, short if is_named else texts[1], whole)
             forms[mention] = ExplicitSite(form, edits, site.plain.axis)
     return forms
 
@@ -342,14 +362,12 @@ def _specs(axes: Axes, whole: str, spec: str) -> str:
     return f"{whole}({'None, ' * axes}{name}"
 
 
-def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
+def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm:
     jax, plain = jax_name(file)[0], site.plain
     outer: list[Argument] = []
-    if None in _each(site):
+    if any(site.copied):
         # Whole arguments may be on one device, as under pmap: jit copies them to all.
-        named, spec_of = (sharding_name(file, n) for n in ("NamedSharding", "PartitionSpec"))
-        whole = f"{named}({mesh}, {spec_of}())"
-        placed = tuple(whole if axis is None else "None" for axis in _each(site))
+        placed = tuple(whole if copied else "None" for copied in site.copied)
         outer.append(CallText("in_shardings=", placed))
     if site.parameters:
         outer.append(f"static_argnums={site.options.text('static_broadcasted_argnums')}")
@@ -361,17 +379,19 @@ def _form(file: File, site: _Site, mesh: str, spec: str) -> CallForm:
     names = ("*args", "*args") if site.is_lazy else ("", "")
     if site.parameters:
         names = ", ".join(site.parameters), ", ".join(site.parameters[:dynamic])
-    axes: tuple[str, ...] = ()
-    if plain.in_axes != 0 or plain.out_axes != 0:
-        axes = (f"in_axes={plain.in_axes}",)
-        axes += (f"out_axes={plain.out_axes}",) if plain.out_axes != 0 else ()
+    axes = [f"in_axes={plain.in_axes}", f"out_axes={plain.out_axes}"]
+    rows = PER_ROW_OF
+    if plain.out_axes == 0 and isinstance(plain.in_axes, tuple):
+        rows, axes = PER_ROW_IN, axes[:1]
+    elif plain.out_axes == plain.in_axes == 0:
+        rows, axes = PER_ROW, []
     return CallForm(
         (_below(site.comments[1], first), *others),
         tuple(outer),
         None,
         name=f"{jax}.shard_map",
-        rows=PER_ROW_OF if axes else PER_ROW,
-        in_axes=axes,
+        rows=rows,
+        in_axes=tuple(axes),
         bound=tuple(f"{name}={name}" for name in site.parameters[dynamic:]),
         parameters=names[0],
         arguments=names[1],

@@ -17,7 +17,8 @@ TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written 
 TREE_NAMES: Version = (0, 4, 25)  # jax.tree.map and its like
 _SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
-    **dict.fromkeys(("spmd_map", "per_row", "per_row_of", "shard_map_per_device"), _SITES),
+    **dict.fromkeys(("spmd_map", "per_row", "per_row_in", "per_row_of"), _SITES),
+    "shard_map_per_device": _SITES,
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
 }

@@ -30,8 +30,9 @@ _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 _MAPPING = "spmd_map"
 AXES = "axes"
 DONATING = "donating"
-# Helpers that are in a module of their own, even if one file needs them.
+# Helpers that are in a module of their own, if one file needs others besides.
 LONG_HELPERS = frozenset({_MAPPING})
+_ROWS = ("per_row", "per_row_in", "per_row_of")
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
@@ -81,7 +82,8 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
         by_name.setdefault(request.name, []).append(request)
     mapping = by_name.pop(_MAPPING, [])
     texts = {name: _catalogue()[name] for name in by_name}
-    sites = [*mapping, *by_name.get("per_row", ()), *by_name.get("per_row_of", ())]
+    rows = [one for name in _ROWS for one in by_name.get(name, ())]
+    sites = [*mapping, *rows]
     if not sites:
         return texts
     # One name for the axis: arrays that are placed have the type of those that are computed.

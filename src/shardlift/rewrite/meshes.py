@@ -37,7 +37,9 @@ def name_for(file: File, key: MeshKey, kind: str, value: str, used: set[str]) ->
     own = key.axis[1:-1] if key.axis[1:-1] not in (DEFAULT_AXIS, USUAL_AXIS) else "device"
     candidates = (kind, f"{own}_{kind}", *(f"{kind}_{number}" for number in range(2, 99)))
     there = (n for n in candidates[:2] if n not in used and _is_there(file, key, n, value))
-    return next(there, None) or first_free(file, candidates, used)
+    functions = {function_around(file, mention) for mention in file.mentions}
+    places = [one for one in functions if one is not None] if None not in functions else []
+    return next(there, None) or first_free(file, candidates, used, places)
 
 
 def statement_of(file: File, mention: Mention) -> ast.stmt:

@@ -71,11 +71,16 @@ def flax_utils(file: File, node: ast.AST) -> tuple[str, frozenset[str]] | None:
     return ("jax_utils", frozenset({"from flax import jax_utils"})) if is_new else None
 
 
-def first_free(file: File, candidates: Iterable[str], taken: set[str]) -> str:
-    """The first name that nothing in a file has."""
-    bound = {name for scope in file.index.opens.values() for name in scope.names} | taken
-    bound |= {node.id for node in file.index.nodes(ast.Name)}
-    return next(name for name in candidates if name.isidentifier() and name not in bound)
+def first_free(
+    file: File, candidates: Iterable[str], taken: set[str], places: Iterable[ast.AST] = ()
+) -> str:
+    """The first name that means nothing in some functions; without any, in all of a file."""
+    functions = list(places) or [file.index.root]
+    around = [node for function in functions for node in file.index.ancestors(function)]
+    bound = {name for node in around for name in getattr(file.index.opens.get(node), "names", ())}
+    for node in (inner for function in functions for inner in ast.walk(function)):
+        bound |= {getattr(node, field, None) or "" for field in ("id", "arg", "name", "asname")}
+    return next(n for n in candidates if n.isidentifier() and n not in bound | taken)
 
 
 def is_shadowed(file: File, node: ast.AST, name: str) -> bool:

@@ -23,6 +23,8 @@ _SET_UP = re.compile(
     r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
 )
 _SET_UP_WORDS = ("config", "initialize", "environ", "putenv", "set_cpu_device")
+# What `config.update` sets without a word on devices.
+_OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla")
 # The test of a branch that sets what an object has not yet.
 _IS_MISSING = re.compile(r"self\.\w+ is None|not hasattr\(self, .*\)")
 # Each worker may import the script again.
@@ -138,8 +140,16 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
             return True
         is_later = limit is not None and node.lineno >= limit
         if _SET_UP.search(text) and (is_later or file.index.function_around(node) is not None):
-            return True
+            if not _is_of_numbers(node):
+                return True
     return False
+
+
+def _is_of_numbers(node: ast.Call | ast.Subscript) -> bool:
+    """Whether an option of JAX is set that has nothing to do with devices: `jax_enable_x64`."""
+    option = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    name = option.value if isinstance(option, ast.Constant) else None
+    return isinstance(name, str) and name.startswith("jax_") and not _OF_DEVICES.search(name)
 
 
 def _touches_devices(file: File, call: ast.Call) -> bool:

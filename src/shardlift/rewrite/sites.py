@@ -144,14 +144,17 @@ def _explicit(file: File) -> dict[Mention, ExplicitSite | str]:
 
 
 def _shares_helper(file: File) -> bool:
-    """Whether a site needs the helper: the others of its file, or small project, use it, too."""
+    """Whether a site needs the helper: the others of its file, or small program, use it, too."""
     if file.source.cells is not None or not is_small(file):
         return _needs_helper(file)
     memo = file.project.memo
     if _shares_helper not in memo:
         named = file.project.files_with("pmap")
-        memo[_shares_helper] = any(_needs_helper(o) for o in named if o.source.cells is None)
-    return bool(memo[_shares_helper])
+        memo[_shares_helper] = [
+            o.path for o in named if o.source.cells is None and _needs_helper(o)
+        ]
+    graph, needy = file.project.graph, memo[_shares_helper]
+    return any(path == file.path or graph.is_same_program(file.path, path) for path in needy)
 
 
 def _needs_helper(file: File) -> bool:

@@ -19,6 +19,23 @@ def per_row(f: Callable[..., Any]) -> Callable[..., Any]:
     return on_block
 
 
+def per_row_in(
+    f: Callable[..., Any],
+    in_axes: tuple[int | None, ...],
+) -> Callable[..., Any]:
+    """Let `f` see one row of each argument, along its axis; None: all of it."""
+
+    def row(axis: int | None, x: Any) -> Any:
+        return x if axis is None else jax.tree.map(lambda y: jnp.squeeze(y, axis), x)
+
+    @functools.wraps(f)
+    def on_block(*block: Any) -> Any:
+        out = f(*map(row, in_axes, block))
+        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
+
+    return on_block
+
+
 def per_row_of(
     f: Callable[..., Any],
     in_axes: Any,

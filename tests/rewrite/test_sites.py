@@ -8,7 +8,8 @@ from tests.rewrite.test_programs import migrated
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
-_PACKAGE = {"pkg/__init__.py": ""}
+# Two of its files have a site, and share a module of helpers.
+_PACKAGE = {"pkg/__init__.py": "", "pkg/n.py": "import jax\n\nf = jax.pmap(g)\n"}
 _IMPORT = "\nfrom pkg._spmd import {}\n"
 
 

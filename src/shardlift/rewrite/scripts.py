@@ -134,14 +134,13 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
         *file.index.nodes(ast.Call),
         *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
     ]
-    for node in nodes:
+    for node in (one for one in nodes if not _is_of_numbers(one)):
         text = "".join(file.text(node.func if isinstance(node, ast.Call) else node.value).split())
         if _FLAGS.search(text):
             return True
         is_later = limit is not None and node.lineno >= limit
         if _SET_UP.search(text) and (is_later or file.index.function_around(node) is not None):
-            if not _is_of_numbers(node):
-                return True
+            return True
     return False
 
 

@@ -8,34 +8,22 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class SourceLine:
-    """A line of the user's code."""
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f" ({self.function})" if self.function else "")
-
-
-@dataclasses.dataclass(frozen=True)
 class Equation:
-    """A primitive, and the line that used it, if JAX knows it."""
+    """A primitive, and the line of the user's code that used it, if JAX knows it."""
 
     primitive: str
-    source: SourceLine | None
+    source: tuple[str, int, str] | None  # file, line, function
 
     def __str__(self) -> str:
-        return self.primitive + (f" at {self.source}" if self.source else "")
+        if self.source is None:
+            return self.primitive
+        file, line, function = self.source
+        return f"{self.primitive} at {file}:{line}" + (f" ({function})" if function else "")
 
 
 @dataclasses.dataclass(frozen=True)
 class Proven:
     """An output that is equal on all devices, bit by bit."""
-
-    def __bool__(self) -> bool:
-        return True
 
     def __str__(self) -> str:
         return "equal on all devices"

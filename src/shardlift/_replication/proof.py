@@ -26,7 +26,7 @@ from shardlift._replication.mapped_program import (
     trace_function,
     trace_site,
 )
-from shardlift._replication.outcome import Equation, NotProven, Proven, Replication, SourceLine
+from shardlift._replication.outcome import Equation, NotProven, Proven, Replication
 from shardlift.arrays.paths import leaf_paths
 from shardlift.mapping.divergence import service
 from shardlift.mapping.pmap_options import check_options, positional_names
@@ -209,4 +209,4 @@ def _equation(eqn: Any) -> Equation | None:
     line = _compat.source_line(eqn)
     if line is None and eqn.primitive.name == "broadcast_in_dim":
         return None
-    return Equation(eqn.primitive.name, None if line is None else SourceLine(*line))
+    return Equation(eqn.primitive.name, line)

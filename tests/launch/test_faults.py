@@ -61,13 +61,10 @@ KILL = "os.kill(os.getpid(), signal.{})"
 FULL = "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
 FAULTS = {
     "raises": Fault("raise KeyError('lost')", 1, "1 of 2 failed first, with exit status 1"),
-    "exits": Fault("sys.exit(7)", 7, "1 of 2 failed first, with exit status 7"),
     "exits at once": Fault("os._exit(3)", 3, "1 of 2 failed first, with exit status 3"),
     "is interrupted": Fault(KILL.format("SIGINT"), 130, "1 of 2 failed first"),
     "is killed": Fault(KILL.format("SIGKILL"), 137, "1 of 2 was killed by signal 9"),
     "process 0 is killed": Fault(KILL.format("SIGKILL"), 137, "0 of 2 was killed by signal 9", 0),
-    "crashes": Fault(KILL.format("SIGSEGV"), 139, "1 of 2 was killed by signal 11"),
-    "aborts": Fault("os.abort()", 134, "1 of 2 was killed by signal 6"),
     "has a full disk": Fault(FULL, 2, "run.json.1 could not be written", end=""),
 }
 COMMON = ("raises", "is killed", "has a full disk")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from shardlift.launch import job as job_module
-from shardlift.launch.job import STUCK_STATUS, Failure, Job, Outcome
+from shardlift.launch.job import Failure, Job, Outcome
 from shardlift.launch.program import Program
 from shardlift.launch.stuck import StuckJob, WhenStuck
 
@@ -79,15 +79,6 @@ def test_the_first_process_that_fails_is_the_root_cause(
         assert outcome.failure.traceback.endswith("KeyError: 'lost'\n")
 
 
-STUCK = """
-    def wait():
-        time.sleep(300)
-    if me == 2:
-        os.kill(os.getpid(), signal.SIGSTOP)
-    wait()
-"""
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_kept_for_the_job(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     handle: Any = signal.getsignal
@@ -134,21 +125,6 @@ def test_a_job_in_which_nothing_happens_is_stuck(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_a_job_that_is_stuck_is_ended(tmp_path: Path):
-    when_stuck = WhenStuck(0.5, report=lambda _: None, end=True)
-    outcome, _ = run(tmp_path, STUCK, processes=3, when_stuck=when_stuck)
-    assert outcome.status == STUCK_STATUS
-    assert outcome.stuck is not None
-    first, second, stopped = outcome.stuck.states
-    for state in (first, second):
-        assert [(frame.line, frame.function) for frame in state.main.own] == [
-            (7, "wait"),
-            (10, "<module>"),
-        ]
-    assert stopped.stacks == ()
-
-
-@pytest.mark.slow
 def test_a_job_that_goes_on_is_left_alone(tmp_path: Path):
     """It is told once, and ends as if nothing had been said."""
     reports: list[StuckJob] = []
@@ -160,13 +136,3 @@ def test_a_job_that_goes_on_is_left_alone(tmp_path: Path):
     assert outcome == Outcome(0)
     assert len(reports) == 1
     assert [line for _, _, line in lines] == ["went on"] * 2
-
-
-@pytest.mark.slow
-def test_a_process_that_computes_without_a_word_is_not_stuck(tmp_path: Path):
-    burn = "import time; end = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
-    source = f"if me == 1: __import__('subprocess').run([sys.executable, '-c', {burn!r}])"
-    reports: list[StuckJob] = []
-    outcome, _ = run(tmp_path, source, when_stuck=WhenStuck(1, reports.append))
-    assert outcome == Outcome(0)
-    assert reports == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import textwrap
@@ -41,7 +40,6 @@ def wait_for(path: Path, count: int, timeout: float = 30) -> list[int]:
 # One process: as plain python.
 
 PLAIN = {
-    "arguments": "import sys; print(sys.argv, sys.path[0], __name__, __file__, __spec__)",
     "exception": "def f():\n    raise ValueError('no')\nf()",
     "exit": "import sys; sys.exit(5)",
     "message": "import sys; sys.exit('sorry')",
@@ -53,7 +51,7 @@ PLAIN = {
 @pytest.mark.parametrize("name", PLAIN)
 def test_one_process_is_plain_python(tmp_path: Path, name: str):
     (tmp_path / "program.py").write_text(PLAIN[name])
-    path = "./program.py" if name in ("arguments", "exception") else str(tmp_path / "program.py")
+    path = "./program.py" if name == "exception" else str(tmp_path / "program.py")
     plain, ours = (
         children.run([*how, path, "a", "--b"], cwd=tmp_path) for how in ([sys.executable], RUN)
     )
@@ -62,20 +60,6 @@ def test_one_process_is_plain_python(tmp_path: Path, name: str):
         plain.stderr,
         plain.returncode,
     )
-
-
-def test_a_module(tmp_path: Path):
-    (tmp_path / "tool").mkdir()
-    (tmp_path / "tool" / "__init__.py").write_text("")
-    (tmp_path / "tool" / "main.py").write_text(
-        "import sys; print(sys.argv[1:], __name__, __package__)"
-    )
-    ours = children.run(
-        [*RUN, "-m", "tool.main", "-m", "x"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ours.stdout == "['-m', 'x'] __main__ tool\n", ours.stderr
 
 
 def test_no_such_program():

@@ -96,19 +96,6 @@ def test_the_processes_make_one_record(tmp_path: Path):
 
 
 @exhaustive
-def test_a_process_that_never_calls_the_step(tmp_path: Path):
-    apart = """
-        if me == 0:
-            print(jax.pmap(lambda x: x, devices=jax.local_devices())(x))
-    """
-    done = record(tmp_path, apart)
-    assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
-    whole = read_whole(tmp_path / "run.json")
-    assert [(p.index, p.count, p.ended) for p in whole.processes] == [(0, 2, True), (1, 2, True)]
-    assert not whole.missing
-
-
-@exhaustive
 def test_a_killed_process_leaves_what_it_had_seen(tmp_path: Path):
     path = tmp_path / "run.json"
     body = STEPS + "while not os.path.exists('killed'): time.sleep(0.05)\n"

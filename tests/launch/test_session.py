@@ -29,14 +29,11 @@ def test_options_survive_json() -> None:
         assert RunOptions.from_tree(json.loads(json.dumps(dataclasses.asdict(options)))) == options
 
 
-def test_the_first_process_prints() -> None:
+def test_the_first_process_prints_and_each_records_to_a_file_of_its_own() -> None:
     options = RunOptions()
     assert [options.of_process(k).quiet for k in (0, 1)] == [False, True]
-
-
-def test_each_process_records_to_a_file_of_its_own() -> None:
-    second = RunOptions(record="run.json").of_process(1)
-    assert (second.record, second.quiet) == ("run.json.1", True)
+    second = RunOptions(record="run.json", reference="old.json").of_process(1)
+    assert (second.record, second.reference, second.quiet) == ("run.json.1", "old.json.1", True)
 
 
 def session_of(observer: Any, process: int | None = None) -> RunSession:

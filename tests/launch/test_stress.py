@@ -1,8 +1,7 @@
-"""Programs that run ahead of their devices end, on however few cores."""
+"""A program that runs ahead of its devices ends, on however few cores."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,31 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests import children
-
-ROOT = Path(__file__).resolve().parents[2]
-ONE_CORE = "--setting=NPROC=1"  # as XLA counts them: then it starts one thread per device
-
-pytestmark = pytest.mark.slow
-
-
-def stress(*options: str) -> tuple[int, dict[str, object]]:
-    """The exit status of one launch, and its record."""
-    env = {k: v for k, v in os.environ.items() if k not in ("PJRT_NPROC", "NPROC")}
-    command = [sys.executable, "-m", "bench.launch_stress", "--launches", "1", *options]
-    done = children.run(command, cwd=ROOT, env=env)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout.splitlines()[-1])
-
-
-@pytest.mark.parametrize(
-    ("size", "fork"), [pytest.param("2x4", [], marks=pytest.mark.exhaustive), ("4x2", ["--fork"])]
-)
-def test_a_job_with_many_steps_in_flight_ends(size: str, fork: list[str]):
-    processes, devices = size.split("x")
-    sizes = [f"--processes={processes}", f"--devices={devices}", "--steps=80"]
-    status, record = stress(*sizes, ONE_CORE, "--still=60", *fork)
-    assert (status, record.get("ended"), record.get("hung")) == (0, 1, None)
-
 
 RUNNING_AHEAD = """
 import jax, numpy as np
@@ -51,6 +25,7 @@ print("means", np.asarray(x))
 """
 
 
+@pytest.mark.slow
 def test_a_program_in_one_process_that_runs_ahead_ends(tmp_path: Path):
     script = tmp_path / "program.py"
     script.write_text(RUNNING_AHEAD)

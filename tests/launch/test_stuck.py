@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
@@ -38,49 +39,34 @@ def quiet(count: int, start: float = 0.0, cpu: float = 1.0, printed: int = 5) ->
     return [Activity(start + STEP * k, (cpu, cpu), printed) for k in range(count)]
 
 
-def test_a_quiet_job_is_reported_once():
-    assert reports(StuckClock(LIMIT), quiet(500)) == [LIMIT]
+def looks(cpu: Callable[[int], tuple[float, ...]], printed: int = 200) -> list[Activity]:
+    """A hundred looks at a job that prints once in so many of them."""
+    return [Activity(STEP * k, cpu(k), k // printed) for k in range(100)]
 
 
-def test_idle_threads_are_not_work():
-    used = 0.0034 * STEP  # the most that was measured of a deadlocked process
-    samples = [Activity(STEP * k, (used * k, used * k), 5) for k in range(100)]
-    assert reports(StuckClock(LIMIT), samples) == [LIMIT]
+IDLE = 0.0034 * STEP  # the most CPU time that was measured of a deadlocked process
 
 
-@pytest.mark.parametrize("worker", [0, 1])
-def test_one_process_that_computes_is_enough(worker: int):
-    samples = [
-        Activity(STEP * k, tuple(STEP * k if n == worker else 1.0 for n in range(2)), 5)
-        for k in range(100)
-    ]
-    assert reports(StuckClock(LIMIT), samples) == []
-
-
-def test_a_job_that_prints_is_not_stuck():
-    samples = [Activity(STEP * k, (1.0,), printed=k // 20) for k in range(200)]
-    assert reports(StuckClock(LIMIT), samples) == []
-
-
-def test_a_process_that_ended_counts_as_a_move():
-    before, after = quiet(20, cpu=3.0), quiet(40, start=20 * STEP, cpu=2.0)
-    assert reports(StuckClock(LIMIT), before + after) == [20 * STEP + LIMIT]
-
-
-def test_a_job_that_moves_again_has_to_be_quiet_for_much_longer():
-    first, then = quiet(40), quiet(2000, start=1000.0, printed=6)
-    assert reports(StuckClock(LIMIT), first + then) == [LIMIT, 1000.0 + PATIENCE * LIMIT]
-
-
-def test_the_time_in_which_the_launcher_was_stopped_does_not_count():
-    samples = quiet(3) + [Activity(10_000.0 + at.at, at.cpu, at.printed) for at in quiet(5)]
-    assert reports(StuckClock(LIMIT), samples) == []
-
-
-def test_answering_does_not_count_as_a_move():
-    clock = StuckClock(LIMIT)
-    assert reports(clock, quiet(31)) == [LIMIT]
-    assert reports(clock, quiet(5000, start=62.0, cpu=1.3, printed=9)) == []
+@pytest.mark.parametrize(
+    ("samples", "at"),
+    [
+        (quiet(500), [LIMIT]),
+        (looks(lambda k: (IDLE * k, IDLE * k)), [LIMIT]),
+        (looks(lambda k: (STEP * k, 1.0)), []),
+        (looks(lambda k: (1.0, STEP * k)), []),
+        (looks(lambda _: (1.0,), printed=20), []),
+        # A process has ended, with what it had used.
+        (quiet(20, cpu=3.0) + quiet(40, start=20 * STEP, cpu=2.0), [20 * STEP + LIMIT]),
+        # It moves, and stops again.
+        (quiet(40) + quiet(2000, 1000.0, printed=6), [LIMIT, 1000.0 + PATIENCE * LIMIT]),
+        # The launcher itself was stopped in between.
+        (quiet(3) + quiet(5, start=10_000.0), []),
+        # Writing the stacks, after the report, is no move.
+        (quiet(31) + quiet(5000, start=62.0, cpu=1.3, printed=9), [LIMIT]),
+    ],
+)
+def test_when_a_job_is_reported(samples: list[Activity], at: list[float]):
+    assert reports(StuckClock(LIMIT), samples) == at
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 5), st.floats(0, 0.5), st.integers(0, 1)), max_size=80))

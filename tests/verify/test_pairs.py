@@ -79,10 +79,6 @@ WRONG = {
     "a print before, a factor after": steps(
         MEAN + PRINT + HALF, SUM + HALF, cause="8.000 times too large"
     ),
-    "a factor that looks like a mean": steps(MEAN + HALF, SUM + HALF, cause="8.000 times too"),
-    "the norm is printed": steps(
-        MEAN + HALF, SUM + NORM + 'jax.debug.print("{}", norm)\n' + HALF, cause="8.000 times too"
-    ),
     "several arrays in one": steps(
         'a, b = lax.pmean((grad(w, x), 2 * w), "i")\nreturn w - jnp.sign(a) * jnp.sign(b)',
         'c = lax.psum(jnp.stack([grad(w, x), 2 * w]), "i")\n'
@@ -99,19 +95,12 @@ WRONG = {
 }
 RIGHT = {
     "a print": steps(MEAN + HALF, MEAN + PRINT + HALF),
-    "a print before": steps(MEAN + PRINT + HALF, MEAN + HALF),
     "a mask of the norm": steps(
         MEAN + HALF, MEAN + NORM + SIGN.format("0.125 * g * (norm < 100).astype(g.dtype)")
-    ),
-    "a choice by the norm": steps(
-        MEAN + HALF, MEAN + NORM + SIGN.format("0.125 * jnp.where(norm < 100, g, 0)")
     ),
     "a mean of a tree": steps(
         MEAN + HALF, MEAN.replace("grad(w, x)", "(w, grad(w, x))", 1) + "g = g[1]\n" + HALF
     ),
-    "a mean of a block": steps(MEAN + HALF, 'g = lax.pmean(grad(w, x)[None], "i")[0]\n' + HALF),
-    "psum and a division": steps(MEAN + HALF, SUM + "g = g / 8\n" + HALF),
-    "psum and two factors": steps(MEAN + HALF, SUM + SIGN.format("0.015625 * g")),
     "psum of the eighth": steps(MEAN + HALF, 'g = lax.psum(grad(w, x) / 8, "i")\n' + PRINT + HALF),
     "a rate that is computed": steps(
         "rate = jnp.abs(w[0]) + 1\n" + MEAN + SIGN.format("rate * g"),
@@ -119,10 +108,6 @@ RIGHT = {
     ),
     "a mean that is only printed": steps(
         MEAN + HALF, MEAN + 'jax.debug.print("{}", lax.pmean(jnp.sum(x), "i"))\n' + HALF
-    ),
-    "the same mean twice": steps(
-        MEAN + "return w - 0.1 * jnp.sign(g) * jnp.tanh(g)",
-        MEAN + 'return w - 0.1 * jnp.sign(g) * jnp.tanh(lax.pmean(grad(w, x), "i"))',
     ),
     "a helper that is jitted": steps(
         MEAN + HALF,
@@ -210,7 +195,6 @@ WRONG |= {
     "a mean for a sum": steps(
         PMEAN.replace("pmean", "psum"), PMEAN, "8.000 times too small: pmean instead of psum"
     ),
-    "divided before": steps(PMEAN, PMEAN.replace("2", "0.25"), "8.000 times too small"),
     "a mean inside of a gradient": steps(
         'g = jax.grad(lambda w: lax.pmean(jnp.sum(x @ w), "i"))(w)\nreturn lax.pmean(g, "i")',
         'g = jax.grad(lambda w: lax.pmean(jnp.sum(x @ w), "i"))(w)\nreturn lax.pmean(g, "i")',
@@ -384,13 +368,10 @@ def returned(old: str, new: str, cause: str = "") -> Programs:
 STATE = "State(k, {'w': w}, mu), Metrics(loss, acc)"
 RIGHT |= {
     "a namedtuple and a dict": returned("w, Metrics(loss, acc)", "w, dict(loss=loss, acc=acc)"),
-    "a state and a tuple": returned(STATE, "k, w, mu, loss, acc"),
     "a state and a tuple in another order": returned(STATE, "loss, mu, w, k, acc"),
-    "a dict and a tuple": returned("{'w': w, 'k': k, 'loss': loss}", "w, k, loss"),
     "names of another spelling": returned(
         STATE, "dict(Params=dict(w=w), Mu=mu, Step=k), [loss, acc]"
     ),
-    "other nesting": returned("w, (loss, acc)", "(w, loss), acc"),
 }
 WRONG |= {
     "metrics exchanged": returned(STATE, "State(k, {'w': w}, mu), Metrics(acc, loss)"),
@@ -401,8 +382,7 @@ WRONG |= {
     ),
     "a rate": steps(MEAN + SGD, MEAN + "return w - 0.3 * g"),
     "an output more": returned("w, loss", "w, acc, loss"),
-    "an output less": returned("w, acc, loss", "w, loss"),
-    "a state whose step is missing": returned(STATE, "w, mu, loss, acc"),
+    "an output less": returned(STATE, "w, mu, loss, acc"),
 }
 
 
@@ -416,7 +396,10 @@ jax.pmap(weigh)(X, READ)
 """
     new = text.replace("READ", "np.stack([np.asarray(losses)[0]] * 8)")
     _, (first, second) = Programs(text.replace("READ", "losses"), new).compare()
-    assert (first.verdict, second.verdict, second.itself) == ("identical", "different", False)
+    assert (first.verdict, second.verdict) == ("identical", "different")
+    assert (first.itself, second.itself) == (None, False)
+    _, (wrong,) = WRONG["a rate"].compare()
+    assert wrong.itself is True
     assert second.causes[-1].startswith("its inputs differ: loss, in call 1: all devices have ")
 
 

@@ -30,7 +30,6 @@ from shardlift.verify.verdict_text import (
     finding_lines,
     headline,
     machine,
-    places,
     sentence,
     show,
 )
@@ -96,11 +95,6 @@ def test_headline(sites: list[SiteVerdict], text: str) -> None:
     assert headline(_outcome(*sites)) == text
 
 
-def test_the_last_line_names_what_was_not_seen() -> None:
-    outcome = ProgramVerdict(Side("a", children=1), Side("b"), (_site(),))
-    assert headline(outcome) == "1 site: 1 identical. Not looked at: calls in child processes."
-
-
 @pytest.mark.parametrize(
     ("site", "text"),
     [
@@ -131,13 +125,6 @@ def test_the_last_line_names_what_was_not_seen() -> None:
 )
 def test_basis(site: SiteVerdict, text: str) -> None:
     assert basis(site) == text
-
-
-def test_places() -> None:
-    assert places(_site()) == "train.py:3 (pmap) -> new.py:4 (shard_map)"
-    assert (
-        places(SiteVerdict(Verdict.NOT_REACHED, None, AFTER)) == "nothing -> new.py:4 (shard_map)"
-    )
 
 
 @pytest.mark.parametrize(
@@ -193,17 +180,12 @@ def test_a_verdict_on_less_than_everything_says_so(kind: GapKind) -> None:
     assert "3 times" in _shown(outcome)
 
 
-def test_outputs_only() -> None:
-    site = _site(outputs_only=True)
-    assert "identical (outputs only)  step" in _shown(_outcome(site))
-
-
 def test_text() -> None:
     site = _site(Verdict.DIFFERENT, findings=(_finding(),), causes=("a [cause]",), notes=("note",))
     text = _shown(_outcome(site, notes=("about the run",)))
     for part in (
         "JAX 0.10.2",
-        "different  step",
+        "different  step  train.py:3 (pmap) -> new.py:4 (shard_map)",
         "likely cause  a [cause]",
         "loss, call 2",
         "note",
@@ -211,6 +193,12 @@ def test_text() -> None:
         assert part in text
     assert text.rstrip().endswith("1 site: 1 different")
     assert _shown(_outcome(site), quiet=True) == "1 site: 1 different\n"
+    alone = SiteVerdict(Verdict.NOT_REACHED, None, AFTER)
+    assert "nothing -> new.py:4" in _shown(_outcome(alone))
+    assert "identical (outputs only)  step" in _shown(_outcome(_site(outputs_only=True)))
+    children = ProgramVerdict(Side("a", children=1), Side("b"), (_site(),))
+    last = "1 site: 1 identical. Not looked at: calls in child processes."
+    assert _shown(children).splitlines()[-1] == last
 
 
 def test_output_of_a_failed_program_is_shown_without_control_characters() -> None:

@@ -14,7 +14,6 @@ from shardlift.verify.compare.causes import (
     constant_factor,
     is_of_devices,
     likely,
-    size_of,
 )
 from shardlift.verify.compare.collective_comparison import (
     cause_of_keys,
@@ -78,10 +77,6 @@ def test_constant_factors(before: list[float], after: list[float], factor: float
 )
 def test_factors_of_devices(factor: float, devices: int, expected: bool) -> None:
     assert is_of_devices(factor, devices) is expected
-
-
-def test_sizes_of_factors() -> None:
-    assert (size_of(8), size_of(0.125)) == ("8.000 times too large", "8.000 times too small")
 
 
 KEYS = np.stack([np.arange(8, dtype=np.uint32)] * 2, axis=1)

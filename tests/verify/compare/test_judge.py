@@ -84,7 +84,8 @@ def test_every_type_is_identical_to_itself_and_not_to_another(array):
 def test_minus_zero_is_not_zero_but_close_to_it():
     left, right = np.float32([0.0, 1.0]), np.float32([-0.0, 1.0])
     assert verdict(left, right).verdict == "different"
-    assert verdict(left, right, Tolerance(ulps=1)).verdict == "close"
+    found = verdict(left, right, Tolerance(ulps=1))
+    assert (found.verdict, found.first.distance.ulps, found.causes) == ("close", 0, ())
 
 
 def test_typed_keys():
@@ -174,14 +175,6 @@ def test_a_failed_program_is_no_success():
     assert ProgramVerdict(Side("a"), Side("b", status=1), found).status == 1
 
 
-def test_close_says_how_close():
-    right = ROWS.copy()
-    right.reshape(-1).view(np.uint32)[7] += 2
-    found = verdict(ROWS, right, Tolerance(ulps=4))
-    assert (found.verdict, found.first.distance.ulps, found.causes) == ("close", 2, ())
-    assert verdict(ROWS, right, Tolerance(ulps=1)).verdict == "different"
-
-
 TWO = """
 X = np.arange(16, dtype="f4").reshape(8, 2)
 def p(v): return v + 1
@@ -206,17 +199,6 @@ def test_functions_that_are_exchanged(text: str) -> None:
     sites = compared(old, program(new.replace("a, b =", "b, a =")))
     assert [site.verdict for site in sites] == ["partly compared"] * 2
     assert {gap.kind for site in sites for gap in site.gaps} == {GapKind.ORDER}
-
-
-def test_lambdas_of_one_line_in_another_order() -> None:
-    old = program(LAMBDAS.replace("MAP(", "jax.pmap("))
-    new = LAMBDAS.replace("MAP(", "on_rows(").replace(
-        "a, b = on_rows(lambda v: v + 1), on_rows(lambda v: v * 2)",
-        "b, a = on_rows(lambda v: v * 2), on_rows(lambda v: v + 1)",
-    )
-    assert [site.verdict for site in compared(old, program(new))] == ["identical"] * 2
-    wrong = compared(old, program(new.replace("v * 2", "v * 3")))
-    assert sorted(site.verdict for site in wrong) == ["different", "identical"]
 
 
 def test_an_order_that_was_not_recorded() -> None:

@@ -103,7 +103,6 @@ CAUSES = {
     r"reduction: (gradient|loss|complex|scan)|phase: sum": rf"{_TIMES}large",
     r"reduction: (total|divided again)": rf"{_TIMES}small",
     r"scale: gradient|phase: scale": r"8\.000 times too large",
-    r"scale: gathered": r"1\.001 times too large",
     r"key: one for all": r"one random key for all devices|key.*value of the first",
     r"key: the same": r"other random keys than before|inputs differ: key",
     r"missing collective": rf"devices disagree|psum is missing|for a value that varies|{_ONLY}",
@@ -121,7 +120,6 @@ CAUSES = {
 # What may be said of mistakes that have no cause which numbers can show.
 TRUE = {
     r"reduction: gathered": r"8\.000 times too large",
-    r"scale: step": r"2\.000 times too large: by a factor",
 }
 
 

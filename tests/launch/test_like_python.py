@@ -22,7 +22,6 @@ RUN = ("-m", "shardlift.cli", "run", "-q")
 
 # What is different, and has to be.
 EXPECTED = {
-    "hooks: threads",  # errors of threads are shown without frames of this package
     "interpreter: meta path",  # where the imports of jax and of its modules are noticed
 }
 # The random numbers of the JAX that a program was written for.
@@ -92,7 +91,7 @@ def test_other_programs_and_settings(folder: Path, program: str, variable: str) 
 def test_with_jax(folder: Path, patch: bool) -> None:
     program = ("probe.py", "--jax")
     ours = (*RUN, *(() if patch else ("--no-patch",)), *program)
-    assert_like_python(folder, program, ours, EXPECTED | OLD if patch else {"hooks: threads"})
+    assert_like_python(folder, program, ours, EXPECTED | OLD if patch else set())
 
 
 @pytest.mark.exhaustive

@@ -50,7 +50,6 @@ def test_a_session_on_tape_leaves_out_what_is_printed_while_tracing(
 ) -> None:
     streams: list[Any] = []
     monkeypatch.setattr(launch_session, "leave_out_traced_prints", streams.append)
-    monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # it is put back
     for name in ("Children", "Session"):
         monkeypatch.setattr(launch_session, name, MagicMock())
     RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
@@ -59,7 +58,6 @@ def test_a_session_on_tape_leaves_out_what_is_printed_while_tracing(
 
 def test_jax_may_have_been_imported_before_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     tapes: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", threading.excepthook)  # it is put back
     for name in ("Children", "leave_out_traced_prints"):
         monkeypatch.setattr(launch_session, name, MagicMock())
     at_once = MagicMock(side_effect=lambda prepare, **_: MagicMock(enter=prepare))
@@ -73,15 +71,6 @@ def test_jax_may_have_been_imported_before_the_session(monkeypatch: pytest.Monke
     session = RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
     assert len(tapes) == 1
     session._children.leave_out.assert_called_once()  # type: ignore[attr-defined]
-
-
-def test_an_error_of_a_thread_is_shown_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", shown.append)
-    session_of(None)._filter_threads()
-    error = ValueError("lost")
-    threading.excepthook(threading.ExceptHookArgs((ValueError, error, None, None)))
-    assert [args.exc_value for args in shown] == [error]
 
 
 def test_a_forked_process_says_nothing_of_devices() -> None:

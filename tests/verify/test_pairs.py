@@ -412,10 +412,10 @@ f = MAPPED
 for k in range(3): f(X * LAST if k == 2 else X + k)
 """
     old = text.replace("RETURNED", "{'b': x.sum(), 'a': x.max()}").replace("LAST", "1")
-    new = text.replace("RETURNED", "(x.sum(), x.max())").replace("LAST", "np.float32(1.5)")
+    new = text.replace("RETURNED", "(x.sum(), x.max())").replace("LAST", "np.float32(8)")
     pair = Programs(old.replace("MAPPED", "jax.pmap(step)"), new.replace("MAPPED", "on_rows(step)"))
     _, (site,) = pair.compare()
-    assert "x, in call 3: 1.500 times too large" in site.causes[0]
+    assert "x, in call 3: 8.000 times too large" in site.causes[0]
     assert len(site.causes) == 1
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from shardlift._import_hook import AfterImport
 from shardlift._legacy import Session, Uses
 from shardlift._legacy.names import CHANGED, RANDOM_KEYS
-from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
 from shardlift.recording.tape.children import Children
@@ -114,7 +113,6 @@ class RunSession:
             self._children.watch()
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 leave_out_traced_prints(stream)
-        self._filter_threads()
 
     def _prepare(self) -> Recorder | None:
         from shardlift import _compat
@@ -248,17 +246,6 @@ class RunSession:
         if not self.options.patch or (self.error is not None and not self.uses):
             return []
         return [*random, *uses_text(self.uses, jax.__version__, self.program)]
-
-    def _filter_threads(self) -> None:
-        """Errors of threads are shown without our frames too."""
-        stock = threading.excepthook
-
-        def excepthook(args: Any) -> None:
-            without_our_frames(args.exc_value)
-            frames = None if args.exc_value is None else args.exc_value.__traceback__
-            stock(threading.ExceptHookArgs((args.exc_type, args.exc_value, frames, args.thread)))
-
-        threading.excepthook = excepthook
 
 
 def observe_more(recorder: Any, patches: Any) -> None:

@@ -7,12 +7,10 @@ from enum import StrEnum
 import numpy as np
 
 from shardlift.capture.layouts import Array, bits_of, root
-from shardlift.verify.compare.array_distance import float_info, is_float, wide
+from shardlift.verify.compare.array_distance import is_float, wide
 
 NEARLY = 2e-3  # relative deviation up to which a factor is the number of devices
 EXACTLY = 1e-5  # the same where only one number tells the factor
-ROUNDED = 1e-4  # relative deviation of the difference that any other factor leaves
-FEWEST = 3  # numbers that have to agree on a factor that is not the number of devices
 
 
 class Disagreement(StrEnum):
@@ -69,27 +67,18 @@ def _one_for_all(
 
 
 def _factor(before: Array, after: Array, axis: int | None, devices: int) -> str:
-    factor = confirmed_factor(before, after, axis, devices)
-    return "" if factor is None else words_for(factor, devices)
+    factor = device_factor(before, after, axis, devices)
+    if factor is None:
+        return ""
+    is_square = not 1 / devices - NEARLY < factor < devices + NEARLY * devices
+    return f"{size_of(factor)}, the {'square of the ' * is_square}number of devices"
 
 
-def confirmed_factor(before: Array, after: Array, axis: int | None, devices: int) -> float | None:
-    """The constant factor, unless so few numbers agree on it that it may be chance.
-
-    Any number is a multiple of any other: one is enough for the number of devices only.
-    """
+def device_factor(before: Array, after: Array, axis: int | None, devices: int) -> float | None:
+    """The constant factor, if it is the number of devices: another one may be chance."""
     factor = constant_factor(before, after)
-    numbers = root(before, axis)
-    single = numbers.size == 1
-    if factor is None or is_of_devices(factor, devices, EXACTLY if single else NEARLY):
-        return factor
-    if np.unique(np.abs(numbers)).size < FEWEST:
-        return None
-    rest = _rest(before, after, factor)
-    rounding = 8 * float(float_info(before.dtype).eps) if is_float(before.dtype) else 0.0
-    difference = abs(factor - 1)
-    is_clear = difference > 100 * rounding
-    return factor if is_clear and rest <= max(ROUNDED * difference, rounding) else None
+    tolerance = EXACTLY if root(before, axis).size == 1 else NEARLY
+    return factor if factor and is_of_devices(factor, devices, tolerance) else None
 
 
 def constant_factor(before: Array, after: Array) -> float | None:
@@ -102,17 +91,8 @@ def constant_factor(before: Array, after: Array) -> float | None:
     if not (np.isfinite(left).all() and np.isfinite(right).all()):
         return None
     scale = float((np.vdot(left, right) / np.vdot(left, left)).real)
-    if not scale or abs(scale - 1) < ROUNDED:
-        return None
-    return (
-        scale if _rest(before, after, scale) <= NEARLY * min(abs(scale), abs(scale - 1)) else None
-    )
-
-
-def _rest(before: Array, after: Array, scale: float) -> float:
-    """What a factor leaves of the difference, relative to the largest number."""
-    left, right = numbers_of(before), numbers_of(after)
-    return float(np.abs(right - scale * left).max() / np.abs(left).max())
+    rest = np.abs(right - scale * left).max() / np.abs(left).max()
+    return scale if rest < NEARLY * min(abs(scale), abs(scale - 1)) else None
 
 
 def numbers_of(array: Array) -> Array:
@@ -130,15 +110,6 @@ def size_of(factor: float) -> str:
     """A factor in words: ``8.000 times too large``."""
     large = abs(factor) > 1
     return f"{factor:.3f} times too large" if large else f"{1 / factor:.3f} times too small"
-
-
-def words_for(factor: float, devices: int) -> str:
-    """A constant factor in words, and whether it is the number of devices."""
-    size = size_of(factor)
-    if not is_of_devices(factor, devices):
-        return f"{size}, everywhere"
-    square = not 1 / devices - NEARLY < factor < devices + NEARLY * devices
-    return f"{size}, the {'square of the ' * square}number of devices"
 
 
 def _not_numbers(before: Array, after: Array) -> str:

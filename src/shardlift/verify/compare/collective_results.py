@@ -116,11 +116,9 @@ def cause_of(
             return f"{size}: by a factor after the collective"
         wrong, right = ("psum", "pmean") if means[1] > means[0] else ("pmean", "psum")
         return f"{size}: {wrong} instead of {right}"
-    if causes.confirmed_factor(*unequal, None, devices) is None:
+    if causes.device_factor(*unequal, None, devices) is None:
         return ""
-    if is_summed_before and causes.is_of_devices(factor, devices):
-        return f"{size}: {SUMMED_TWICE}"
-    return f"{size}: what is summed is"
+    return f"{size}: {SUMMED_TWICE if is_summed_before else 'what is summed is'}"
 
 
 def _unequal(before: CollectiveResult, after: CollectiveResult, kind: str) -> ArrayPair | None:

@@ -43,7 +43,7 @@ PLAIN = "def f(x):  # int -> int\n    '''f -> g -> h'''\n    return x  # -> x\n\
     ("text", "typed"), [(TYPED, True), (PLAIN, False), (TYPED + PLAIN, False), ("x = 1\n", False)]
 )
 def test_annotations_are_counted_on_functions(text: str, typed: bool) -> None:
-    assert Style.of(text).typed is typed
+    assert Style.of_helpers(text).typed is typed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from shardlift.source.scopes import index_of
@@ -85,7 +85,12 @@ class Style:
         allowed = max(3, len(code) // 50)
         fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
         quote = "'" if text.count("'") > text.count('"') else '"'
-        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote, _is_typed(text))
+        return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)
+
+    @classmethod
+    def of_helpers(cls, text: str) -> Style:
+        """The style of helpers for a text: annotated if most of its functions are."""
+        return replace(cls.of(text), typed=_is_typed(text))
 
     def string(self, value: str) -> str:
         """A string literal."""

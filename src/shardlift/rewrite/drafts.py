@@ -52,7 +52,7 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     taken = _names_taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in {request.name for request in helpers}:
         home = beside(source.path)  # only what the helpers need among themselves is in the way
-    elif taken is not None or (helpers and is_optional(text)):
+    elif taken is not None or (helpers and is_optional(index_of(text))):
         reason = f"the name `{taken}` is taken" if taken is not None else OPTIONAL
         refused += tuple(replace(one, reason=reason) for one in changes)
         return FileResult(source.path, source.text, source.text, (), refused, skipped)
@@ -71,7 +71,7 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     before, text = draft.document, draft.raw
     assert before is not None
     assert text is not None
-    style = replace(Style.of(source.text), typed=False)
+    style = Style.of(source.text)
     _, missing, imports = extended(draft.text, helpers, style)
     names = {one.name for one in helpers} | {one.name for one in missing}
     statements = draft.imports | not_there(draft.text, imports, names)
@@ -121,7 +121,7 @@ def _finish(
 ) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
-        style = Style.of(text)
+        style = Style.of_helpers(text)
         text, missing, imports = extended(text, requests, style)
         names = {helper.name for helper in missing}
         text = add_imports(text, statements | imports, home.own, names)

@@ -42,7 +42,7 @@ def helper_modules(
         before = read_source(path, read(path)).text if exists(path) else ""
         requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
         texts = [file.before for file in files if file.path.endswith(".py")]
-        style = Style.of("\n".join(texts))
+        style = Style.of_helpers("\n".join(texts))
         style = replace(style, width=formatter_width(path, read, exists) or style.width)
         header = _usual_header(path, paths, read)
         text = helper_module(before, requests, style, header)

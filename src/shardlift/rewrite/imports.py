@@ -62,11 +62,12 @@ def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]
 OPTIONAL = "this file imports JAX only where it is there: what it needs has to be imported so, too"
 
 
-def is_optional(text: str) -> bool:
-    """Whether a text imports JAX, and only under a condition or in functions."""
-    body = index_of(text).root.body
-    is_free = any(isinstance(one, Import) and _tops(one) & _NEED_JAX for one in body)
-    return not is_free and bool(_guarded(_file(text)))
+def is_optional(index: Index) -> bool:
+    """Whether a file imports JAX, and only under a condition or in functions."""
+    needing = (one for one in index.imports if _tops(one) & _NEED_JAX)
+    around = [index.parents[one] for one in needing]
+    around = [above for above in around if not _is_for_types(above)]
+    return bool(around) and index.root not in around
 
 
 def drop_unused(before: str, after: str) -> str:
@@ -77,7 +78,8 @@ def drop_unused(before: str, after: str) -> str:
     imported = {name for alias in new.nodes(ast.alias) for name in _names_of(alias)}
     if unused.isdisjoint(imported):
         return after
-    file = _file(after)
+    source = Source("new.py", after)
+    file = File(source, Project.of(source), new)
     edits: list[Edit] = []
     for statement in file.index.imports:
         aliases = [alias for alias in statement.names if unused & _names_of(alias)]
@@ -329,23 +331,11 @@ def _annotations(index: Index) -> Iterator[ast.expr]:
         yield from filter(None, (*given, getattr(function, "returns", None)))
 
 
-def _file(text: str) -> File:
-    source = Source("new.py", text)
-    return File(source, Project.of(source), index_of(text))
-
-
-def _guarded(file: File) -> list[Import]:
-    """The imports of JAX, and of modules that need it, without imports for types."""
-    needing = [one for one in file.index.imports if _tops(one) & _NEED_JAX]
-    return [one for one in needing if not _is_for_types(file, one)]
-
-
 def _tops(statement: Import) -> set[str]:
     if isinstance(statement, ast.Import):
         return {alias.name.partition(".")[0] for alias in statement.names}
     return set() if statement.level else {(statement.module or "").partition(".")[0]}
 
 
-def _is_for_types(file: File, statement: Import) -> bool:
-    above = file.index.parents.get(statement)
+def _is_for_types(above: ast.AST) -> bool:
     return isinstance(above, ast.If) and "TYPE_CHECKING" in ast.unparse(above.test)

@@ -273,7 +273,7 @@ def _check_helper(options: Options, plain: PlainOptions) -> None:
 
 
 def _style(file: File) -> Style:
-    """The style of a file, which takes a second parse: only what is laid out asks for it."""
+    """The style of a file: many lines are looked at, so only what is laid out asks for it."""
     if _style not in file.memo:
         file.memo[_style] = Style.of(file.source.text)
     style: Style = file.memo[_style]
@@ -333,7 +333,7 @@ def _tests_a_stand_in(file: File) -> bool:
 
 def _why_looked_into(file: File) -> str | None:
     """Why no site of a file can be rewritten: it swaps pmap, unwraps it, or may run without JAX."""
-    if is_optional(file.source.text):
+    if is_optional(file.index):
         return OPTIONAL
     attributes = file.index.nodes(ast.Attribute)
     if any(node.attr == "__wrapped__" for node in attributes):

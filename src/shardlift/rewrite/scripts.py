@@ -22,6 +22,11 @@ _SET_UP = re.compile(
     r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
     r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
 )
+# What a text with one of these has, however it is broken into lines.
+_MAY_SET_UP = re.compile(
+    r"config\s*\.\s*(update|config_with|parse_flags)|flags_with_absl|config_with_absl"
+    r"|distributed\s*\.\s*initialize|environ|putenv|set_cpu_device"
+)
 _SET_UP_WORDS = ("config", "initialize", "environ", "putenv", "set_cpu_device")
 # What `config.update` sets without a word on devices.
 _OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla")
@@ -130,6 +135,8 @@ def _sets_up_elsewhere(file: File) -> bool:
 
 def _sets_up_later(file: File, limit: int | None) -> bool:
     """Whether a file sets JAX up in a function, or at the top level from a line on."""
+    if _MAY_SET_UP.search(file.source.text) is None:
+        return False
     nodes: list[ast.Call | ast.Subscript] = [
         *file.index.nodes(ast.Call),
         *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
@@ -153,11 +160,11 @@ def _is_of_numbers(node: ast.Call | ast.Subscript) -> bool:
 
 def _touches_devices(file: File, call: ast.Call) -> bool:
     """Whether a call makes or places an array while the module is imported."""
+    if file.index.function_around(call) is not None:
+        return False
     if not _ON_DEVICES.match(file.called(call) or ""):
         return False
-    around = list(file.index.ancestors(call))
-    is_later = any(isinstance(node, FUNCTIONS) for node in around)
-    return not is_later and not any(is_guard(node) for node in around)
+    return not any(is_guard(node) for node in file.index.ancestors(call))
 
 
 def _has_guard(file: File) -> bool:

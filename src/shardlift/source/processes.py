@@ -36,6 +36,7 @@ _JOINT = frozenset(
 )
 _CALLED = _INDEX | _COUNT | _JOINT | {"initialize"}
 _SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT | _JOINT)))
+_ASKED = re.compile("|".join(sorted(_INDEX)))
 _DEVICES, _OWN_DEVICES = "jax.device_count", "jax.local_device_count"
 _ALL_DEVICES = re.compile(r"\bdevice_count\b")
 # The module, or the name of it in an import; in licences another word follows.
@@ -123,6 +124,8 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
 
 def _counts_of_both(file: File) -> Iterator[ast.expr]:
     """Where it matters that a process may have some of all devices only."""
+    if "local_device" not in file.source.text:
+        return
     for division in file.index.nodes(ast.BinOp):
         if isinstance(division.op, (ast.Div, ast.FloorDiv)):
             right = file.definition(division.right)
@@ -131,7 +134,8 @@ def _counts_of_both(file: File) -> Iterator[ast.expr]:
             of_own = file.called(right) in (_OWN_DEVICES, "jax.local_devices")
             if of_own and file.called(file.definition(division.left)) == _DEVICES:
                 yield division
-    if file.calls_of(_DEVICES) and file.calls_of(_OWN_DEVICES):
+    asked = _ASKED.search(file.source.text) is not None
+    if asked and file.calls_of(_DEVICES) and file.calls_of(_OWN_DEVICES):
         yield from file.calls_of(*(f"jax.{name}" for name in sorted(_INDEX)))
 
 

@@ -66,9 +66,9 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
     if goal is Goal.SHIM:
         return
-    yield from _read(file)[0]
+    yield from _refused(file)
     plain = _plain(file) if goal is not Goal.FIX else []
-    reason = _why_all_stay(file.project) if plain else None
+    reason = _why_all_stay(file.project) if any(match.edits for match in plain) else None
     for match in plain:
         stays = reason is not None and match.edits
         yield Match(match.node, reason or "", kind=Kind.SITE) if stays else match
@@ -106,15 +106,23 @@ def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
     return matches, plain
 
 
+def _refused(file: File) -> list[Match]:
+    """Nested pmaps and what is refused; kept with the tree, like `_plain`, as `_counts` asks, too."""
+    if _refused not in file.index.memo:
+        file.index.memo[_refused] = _read(file)[0]
+    refused: list[Match] = file.index.memo[_refused]
+    return refused
+
+
 def _plain(file: File) -> list[Match]:
     """Sites of one pmap each: written out, with the helper, or refused."""
-    if _plain not in file.memo:
+    if _plain not in file.index.memo:
         matches = [*_rewrite_plain(file, _read(file)[1])]
-        others = _read(file)[0]
+        others = _refused(file)
         if file.source.cells is not None and not all(m.edits for m in (*others, *matches)):
             matches = [replace(m, message=m.message or ONE_FORM, edits=()) for m in matches]
-        file.memo[_plain] = matches
-    plain: list[Match] = file.memo[_plain]
+        file.index.memo[_plain] = matches
+    plain: list[Match] = file.index.memo[_plain]
     return plain
 
 
@@ -167,8 +175,7 @@ def _needs_helper(file: File) -> bool:
 def _why_all_stay(project: Project) -> str | None:
     """Why no site of a project is rewritten: most of them cannot be."""
     if _why_all_stay not in project.memo:
-        counts = [_count(file) for file in project.files_with("pmap")]
-        changed, kept = (sum(numbers) for numbers in zip(*counts, strict=True))
+        changed, kept = (sum(numbers) for numbers in zip(*_counts(project), strict=True))
         project.memo[_why_all_stay] = (
             f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it: to "
             "migrate some of them, give their paths alone"
@@ -179,10 +186,16 @@ def _why_all_stay(project: Project) -> str | None:
     return reason
 
 
+def _counts(project: Project) -> Iterator[tuple[int, int]]:
+    for file in project.files_with("pmap"):
+        fresh = project.fresh()
+        yield _count(fresh.file(file.path))
+        fresh.close()
+
+
 def _count(file: File) -> tuple[int, int]:
     """How many sites of a file can leave pmap, and how many cannot."""
-    refused, _ = _read(file)
-    changed = {match.node for match in (*refused, *_plain(file)) if match.edits}
+    changed = {match.node for match in (*_refused(file), *_plain(file)) if match.edits}
     sites = [site for site in file.sites if site.role is Role.MAP]
     own = {site.node for site in sites if site.transform.origin in OWN}
     aside = {m.node for m in file.mentions if why_left_alone(file, m) is not None}

@@ -101,14 +101,14 @@ class Reached:
 
 def _reached(index: Index, scope: Scope, name: str, definition: ast.AST | None = None) -> Reached:
     key, bound = (scope, name, definition), scope.names[name]
-    if key not in index.flows:
+    if key not in index.memo:
         order = {node: place for place, node in enumerate(bound)}
-        index.flows[key] = Reached(order)
+        index.memo[key] = Reached(order)
         if len(bound) > 1:
             # Hundreds of nested branches are too deep: any binding may reach.
             with contextlib.suppress(RecursionError):
-                index.flows[key] = _Flow(index, scope, name, definition, Reached(order)).walk()
-    reached: Reached = index.flows[key]
+                index.memo[key] = _Flow(index, scope, name, definition, Reached(order)).walk()
+    reached: Reached = index.memo[key]
     return reached
 
 

@@ -40,6 +40,8 @@ _DEEPEST = 60
 _BUILTINS = frozenset(dir(builtins))
 # Functions that return the function that they are called with.
 _IDENTITIES = frozenset({"builtins.staticmethod", "builtins.classmethod"})
+_UNKNOWN = (UNKNOWN,)
+_RESOLVED = frozenset({ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.IfExp, ast.BoolOp, ast.NamedExpr, ast.Subscript, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef})
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -57,14 +59,12 @@ class Resolver:
     def values(self, node: ast.AST) -> tuple[Value, ...]:
         """All values that a node may have; never empty."""
         values = self._known.get(node)
+        if values is None:
+            values = self._quick(node)
+            if values is not None:
+                self._known[node] = values
         if values is not None:
             return values
-        if type(node) is ast.Name:
-            bound = reaching_bindings(self.file.index, node)
-            if len(bound) == 1 and bound[0] in self._bound:
-                # Most names are bound once and used often: `jnp`, `self`, the parameters.
-                values = self._known[node] = self._bound[bound[0]]
-                return values
         if node in self._busy or len(self._busy) > _DEEPEST:
             return (UNKNOWN,)
         self._busy.add(node)
@@ -73,6 +73,26 @@ class Resolver:
         finally:
             self._busy.discard(node)
         return values
+
+    def _quick(self, node: ast.AST) -> tuple[Value, ...] | None:
+        """The values of what most nodes of a file are: `x`, `jnp` and `jnp.sum`."""
+        kind = type(node)
+        if kind is ast.Attribute:
+            base = self.values(node.value)
+            if len(base) == 1:
+                if type(base[0]) is External:
+                    return self.path(f"{base[0].path}.{node.attr}")
+                if base == _UNKNOWN or type(base[0]) is Argument: return _UNKNOWN
+        elif kind is ast.Name:
+            bound = reaching_bindings(self.file.index, node)
+            if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
+                # Most names are bound once and used often.
+                if bound[0] not in self._bound:
+                    self._bound[bound[0]] = self.bound(bound[0])
+                return self._bound[bound[0]]
+        elif kind not in _RESOLVED:
+            return _UNKNOWN
+        return None
 
     def exported(self, name: str) -> tuple[Value, ...]:
         """The values of a module-level name after the module has run; empty if there is none."""
@@ -118,10 +138,6 @@ class Resolver:
 
     def _name(self, node: ast.Name) -> Iterator[Value]:
         bound = reaching_bindings(self.file.index, node)
-        if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
-            self._bound[bound[0]] = self.bound(bound[0])
-            yield from self._bound[bound[0]]
-            return
         for binding in bound:
             yield from self._binding(binding)
         if not bound:

@@ -62,8 +62,8 @@ class Index:
         self.scope_of: dict[ast.AST, Scope] = {}  # the scope around a name, function or class
         self.opens: dict[ast.AST, Scope] = {}  # the scope that a function or class opens
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
-        # Results of `reaching` and of `returns`, which are asked for often.
-        self.flows: dict[object, Any] = {}
+        # What is found about this tree and asked for again, whichever file has it.
+        self.memo: dict[object, Any] = {}
         self._returns: dict[ast.AST, list[ast.expr]] = {}
         self.module = Scope(root, None)
         self.opens[root] = self.module

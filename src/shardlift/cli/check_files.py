@@ -39,7 +39,9 @@ def check_files(
         return report
 
     with _without_collection():
-        return check_paths(paths, look, tick)
+        reports = check_paths(paths, look, tick)
+        project.trim(most=0)  # before the collector is back, which would look at every tree
+        return reports
 
 
 @contextlib.contextmanager

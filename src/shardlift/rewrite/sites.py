@@ -107,7 +107,7 @@ def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
 
 
 def _refused(file: File) -> list[Match]:
-    """Nested pmaps and what is refused; kept with the tree, like `_plain`, as `_counts` asks, too."""
+    """Nested pmaps and what is refused. It is kept with the tree, for `_counts` asks, too."""
     if _refused not in file.index.memo:
         file.index.memo[_refused] = _read(file)[0]
     refused: list[Match] = file.index.memo[_refused]

@@ -32,6 +32,8 @@ class File:
         self.project = project
         self.index = index or Index(parse_source(source))
         self.resolver = Resolver(self)
+        self.values = self.resolver.values  # all values that an expression may have
+        self.exported = self.resolver.exported  # those of a name after the module has run
         # Cache of `as_transform`: the transform that each function is, if it wraps pmap.
         self.wrappers: dict[ast.FunctionDef, Transform | None] = {}
         # What rules ask again for every node of a long file, by the function that finds it.
@@ -42,14 +44,6 @@ class File:
     def __repr__(self) -> str:
         """The path only, not the whole tree."""
         return f"File({self.path!r})"
-
-    def values(self, node: ast.AST) -> tuple[Value, ...]:
-        """All values that an expression may have."""
-        return self.resolver.values(node)
-
-    def exported(self, name: str) -> tuple[Value, ...]:
-        """The values of a module-level name after the module has run."""
-        return self.resolver.exported(name)
 
     def only(self, node: ast.AST) -> Value | None:
         """The value of an expression, if there is only one possibility."""
@@ -75,8 +69,8 @@ class File:
         """The library name of an expression: `jnp.sum` is `jax.numpy.sum`."""
         if not isinstance(node, (ast.Name, ast.Attribute)):
             return None
-        value = self.only(node)
-        return value.path if isinstance(value, External) else None
+        value, *others = self.values(node)
+        return value.path if isinstance(value, External) and not others else None
 
     def called(self, node: ast.AST | None) -> str | None:
         """The library name of the function that a call calls."""

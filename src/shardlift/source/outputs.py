@@ -186,7 +186,8 @@ def _is_loss(file: File, node: ast.expr) -> bool:
 
 def device_index(file: File, node: ast.Subscript) -> Output | None:
     """The output whose row on one device `x[0]` or `x[0:1]` is; None if it may be a tuple."""
-    is_one = _integer(node) is not None or ast.unparse(node.slice) in ("0:1", ":1")
+    is_part = isinstance(node.slice, ast.Slice) and ast.unparse(node.slice) in ("0:1", ":1")
+    is_one = is_part or _integer(node) is not None
     if not is_one or not isinstance(node.ctx, ast.Load):
         return None
     output = output_of(file, node.value)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -34,9 +34,9 @@ _JOINT = frozenset(
         "barrier_across_hosts",
     }
 )
-_CALLED = _INDEX | _COUNT | _JOINT | {"initialize"}
-_SIGNS = re.compile("|".join(sorted(_INDEX | _COUNT | _JOINT)))
-_ASKED = re.compile("|".join(sorted(_INDEX)))
+_CALLED = _INDEX | _COUNT | _JOINT | {"initialize", "device_count", "local_device_count"}
+_SIGNS = (*_INDEX, *_COUNT, *_JOINT)
+_JAX_INDEX = frozenset(f"jax.{name}" for name in _INDEX)
 _DEVICES, _OWN_DEVICES = "jax.device_count", "jax.local_device_count"
 _ALL_DEVICES = re.compile(r"\bdevice_count\b")
 # The module, or the name of it in an import; in licences another word follows.
@@ -68,20 +68,24 @@ def may_be_evidence(text: str) -> bool:
         return False
     joins = "initialize" in text and _DISTRIBUTED.search(text) is not None
     divides = "local_device" in text and _ALL_DEVICES.search(text) is not None
-    return joins or divides or _SIGNS.search(text) is not None
+    return joins or divides or any(sign in text for sign in _SIGNS)
 
 
 def evidence_in(file: File) -> Evidence | None:
     """The first line of a file that decides; lines that show one process come first."""
+    calls = file.index.nodes(ast.Call)
+    named = {
+        call: file.called(call) or ""
+        for call in calls
+        if not isinstance(call.func, ast.Attribute) or call.func.attr in _CALLED
+    }
     shown: list[tuple[ast.expr, bool]] = []
-    for call in file.index.nodes(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr not in _CALLED:
-            continue
-        many = _shows_many(file, call, file.called(call) or "")
+    for call, name in named.items():
+        many = _shows_many(file, call, name)
         if many is not None:
             shown.append((call, many))
     if file.source.cells is None:
-        shown += [(node, True) for node in _counts_of_both(file)]
+        shown += [(node, True) for node in _counts_of_both(file, named)]
     evidence = [Evidence(file.path, file.span(n).line, file.brief(n), many) for n, many in shown]
     return min(evidence, key=lambda e: (e.many, e.line), default=None)
 
@@ -122,7 +126,7 @@ def _shows_many(file: File, call: ast.Call, name: str) -> bool | None:
     return True
 
 
-def _counts_of_both(file: File) -> Iterator[ast.expr]:
+def _counts_of_both(file: File, named: Mapping[ast.Call, str]) -> Iterator[ast.expr]:
     """Where it matters that a process may have some of all devices only."""
     if "local_device" not in file.source.text:
         return
@@ -134,17 +138,17 @@ def _counts_of_both(file: File) -> Iterator[ast.expr]:
             of_own = file.called(right) in (_OWN_DEVICES, "jax.local_devices")
             if of_own and file.called(file.definition(division.left)) == _DEVICES:
                 yield division
-    asked = _ASKED.search(file.source.text) is not None
-    if asked and file.calls_of(_DEVICES) and file.calls_of(_OWN_DEVICES):
-        yield from file.calls_of(*(f"jax.{name}" for name in sorted(_INDEX)))
+    if {_DEVICES, _OWN_DEVICES} <= {*named.values()}:
+        yield from (call for call, name in named.items() if name in _JAX_INDEX)
 
 
 def _guards_writes(file: File, flag: ast.Assign) -> bool:
     """Whether a branch under a flag such as `is_main = jax.process_index() == 0` writes files."""
     return any(
-        isinstance(name, ast.Name) and file.definition(name) is flag.value
+        isinstance(name, ast.Name)
+        and file.definition(name) is flag.value
+        and any(map(_writes, branch.body))
         for branch in file.index.nodes(ast.If)
-        if any(map(_writes, branch.body))
         for name in ast.walk(branch.test)
     )
 

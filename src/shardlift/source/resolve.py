@@ -41,7 +41,6 @@ _BUILTINS = frozenset(dir(builtins))
 # Functions that return the function that they are called with.
 _IDENTITIES = frozenset({"builtins.staticmethod", "builtins.classmethod"})
 _UNKNOWN = (UNKNOWN,)
-_RESOLVED = frozenset({ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.IfExp, ast.BoolOp, ast.NamedExpr, ast.Subscript, ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef})
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -53,46 +52,26 @@ class Resolver:
         self.file = file
         self._known: dict[ast.AST, tuple[Value, ...]] = {}
         self._paths: dict[str, tuple[Value, ...]] = {}
+        # What every look at the same tree finds.
+        self._shared: dict[ast.AST, tuple[Value, ...]] = file.index.memo.setdefault(Resolver, {})
         self._bound: dict[ast.AST, tuple[Value, ...]] = {}
         self._busy: set[ast.AST] = set()
 
     def values(self, node: ast.AST) -> tuple[Value, ...]:
         """All values that a node may have; never empty."""
-        values = self._known.get(node)
-        if values is None:
-            values = self._quick(node)
-            if values is not None:
-                self._known[node] = values
+        values = self._known.get(node) or self._shared.get(node)
         if values is not None:
             return values
         if node in self._busy or len(self._busy) > _DEEPEST:
-            return (UNKNOWN,)
+            return _UNKNOWN
         self._busy.add(node)
         try:
-            values = self._known[node] = _unique(self._values(node))
+            values = _unique(self._values(node))
         finally:
             self._busy.discard(node)
+        known = self._shared if _is_same_everywhere(values) else self._known
+        known[node] = values
         return values
-
-    def _quick(self, node: ast.AST) -> tuple[Value, ...] | None:
-        """The values of what most nodes of a file are: `x`, `jnp` and `jnp.sum`."""
-        kind = type(node)
-        if kind is ast.Attribute:
-            base = self.values(node.value)
-            if len(base) == 1:
-                if type(base[0]) is External:
-                    return self.path(f"{base[0].path}.{node.attr}")
-                if base == _UNKNOWN or type(base[0]) is Argument: return _UNKNOWN
-        elif kind is ast.Name:
-            bound = reaching_bindings(self.file.index, node)
-            if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
-                # Most names are bound once and used often.
-                if bound[0] not in self._bound:
-                    self._bound[bound[0]] = self.bound(bound[0])
-                return self._bound[bound[0]]
-        elif kind not in _RESOLVED:
-            return _UNKNOWN
-        return None
 
     def exported(self, name: str) -> tuple[Value, ...]:
         """The values of a module-level name after the module has run; empty if there is none."""
@@ -138,6 +117,12 @@ class Resolver:
 
     def _name(self, node: ast.Name) -> Iterator[Value]:
         bound = reaching_bindings(self.file.index, node)
+        if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
+            # Most names are bound once and used often: `jnp`, `self`, the parameters.
+            if bound[0] not in self._bound:
+                self._bound[bound[0]] = self.bound(bound[0])
+            yield from self._bound[bound[0]]
+            return
         for binding in bound:
             yield from self._binding(binding)
         if not bound:
@@ -336,6 +321,14 @@ class Resolver:
 def _runs_to_its_return(function: Known) -> bool:
     is_generator = function.node in function.file.index.generators
     return isinstance(function.node, FUNCTIONS) and not is_generator
+
+
+def _is_same_everywhere(values: tuple[Value, ...]) -> bool:
+    """Whether it is a parameter or a library's name, without anything of this look at a file."""
+    value = values[0]
+    if type(value) is External:
+        return len(values) == 1 and value.path.partition(".")[0] in LIBRARIES
+    return type(value) is Argument and len(values) == 1
 
 
 def _has_star(elements: list[ast.expr]) -> bool:

@@ -21,7 +21,8 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_Children = list[tuple[ast.AST, "Scope"]]
+# The children of a node that opens a scope: those outside of it, the scope, and those inside.
+_Parts = tuple[list[ast.AST], "Scope", list[ast.AST]]
 _SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion"}
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
@@ -187,25 +188,32 @@ class Index:
                 yield other
 
     def _walk(self) -> None:
-        stack: list[tuple[ast.AST, Scope]] = [(self.root, self.module)]
+        scope = self.module
+        stack: list[ast.AST | Scope] = [self.root]  # a scope is that of the nodes below it
         nodes, parents, scope_of = self._nodes, self.parents, self.scope_of
         while stack:
-            node, scope = stack.pop()
+            node = stack.pop()
+            if isinstance(node, Scope):
+                scope = node
+                continue
             kind = type(node)
             nodes[kind].append(node)
+            if kind is ast.Constant:
+                continue
             if kind is ast.Name:
                 scope_of[node] = scope
                 self._bind_name(node, scope)  # type: ignore[arg-type]
                 continue
-            if kind is ast.Constant:
-                continue
             special = _SPECIAL.get(kind)
-            children = special(self, node, scope) if special is not None else None
-            if children is None:
-                children = [(child, scope) for child in _children(node)]
-            for child, _ in children:
-                parents[child] = node
-            stack.extend(reversed(children))
+            parts = special(self, node, scope) if special is not None else None
+            if parts is None:
+                children = _children(node)
+                stack += children[::-1]
+            else:
+                outside, inner, inside = parts
+                children = [*outside, *inside]
+                stack += [scope, *inside[::-1], inner, *outside[::-1]]
+            parents.update(dict.fromkeys(children, node))
 
     def _bind_name(self, node: ast.Name, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -214,33 +222,32 @@ class Index:
         is_walrus = isinstance(self.parents[node], ast.NamedExpr)
         (scope.around_comprehension if is_walrus else scope).bind(node.id, node)
 
-    def _function(self, node: Function, scope: Scope) -> _Children:
+    def _function(self, node: Function, scope: Scope) -> _Parts:
         inner = self.opens[node] = Scope(node, scope)
         self.scope_of[node] = scope
         self.parents[node.args] = node
-        outside: list[ast.AST | None] = []
+        outside: list[ast.AST] = []
         if not isinstance(node, ast.Lambda):
             scope.bind(node.name, node)
-            outside += [*node.decorator_list, node.returns]
+            outside += node.decorator_list
+            outside += [node.returns] if node.returns is not None else []
         for argument in all_arguments(node.args):
             inner.bind(argument.arg, argument)
             self.parents[argument] = node.args
-            outside.append(argument.annotation)
-        outside += [*node.args.defaults, *node.args.kw_defaults]
-        body = [node.body] if isinstance(node, ast.Lambda) else node.body
-        around = [(child, scope) for child in outside if child is not None]
-        return [*around, *((child, inner) for child in body)]
+            outside += [argument.annotation] if argument.annotation is not None else []
+        defaults = (*node.args.defaults, *node.args.kw_defaults)
+        outside += [default for default in defaults if default is not None]
+        return outside, inner, [node.body] if isinstance(node, ast.Lambda) else [*node.body]
 
-    def _class(self, node: ast.ClassDef, scope: Scope) -> _Children:
+    def _class(self, node: ast.ClassDef, scope: Scope) -> _Parts:
         scope.bind(node.name, node)
         self.scope_of[node] = scope
         inner = self.opens[node] = Scope(node, scope)
-        outside: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
-        return [(child, scope) for child in outside] + [(child, inner) for child in node.body]
+        return [*node.decorator_list, *node.bases, *node.keywords], inner, [*node.body]
 
-    def _comprehension(self, node: ast.AST, scope: Scope) -> _Children:
+    def _comprehension(self, node: ast.AST, scope: Scope) -> _Parts:
         inner = self.opens[node] = Scope(node, scope)
-        return [(child, inner) for child in ast.iter_child_nodes(node)]
+        return [], inner, _children(node)
 
     def _declaration(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         target = scope.parent if isinstance(node, ast.Nonlocal) else self.module
@@ -252,7 +259,7 @@ class Index:
             scope.bind(name, node)
 
 
-_SPECIAL: dict[type[ast.AST], Callable[[Index, Any, Scope], _Children | None]] = {
+_SPECIAL: dict[type[ast.AST], Callable[[Index, Any, Scope], _Parts | None]] = {
     **dict.fromkeys(FUNCTIONS, Index._function),
     ast.ClassDef: Index._class,
     **dict.fromkeys(COMPREHENSIONS, Index._comprehension),

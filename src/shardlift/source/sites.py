@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from shardlift.source.file import File
 
 
+_PARTIAL = External("functools.partial")
+
+
 class Role(StrEnum):
     """What happens at a site."""
 
@@ -116,8 +119,7 @@ def surely_mapped(file: File, node: ast.expr) -> Mapped | None:
 def _calls(file: File) -> Iterator[Site]:
     for call in file.index.nodes(ast.Call):
         functions = file.values(call.func)
-        partial = any(isinstance(f, External) and f.path == "functools.partial" for f in functions)
-        if not partial and not any(as_transform(function) for function in functions):
+        if not any(map(_may_map, functions)):
             continue
         values = (v for v in file.values(call) if isinstance(v, Mapped) and v.node is call)
         mapped = next(values, None)
@@ -135,9 +137,14 @@ def _calls(file: File) -> Iterator[Site]:
             operand=operand.node if isinstance(operand, Located) else operand,
             keywords=mapped.keywords,
             targets=() if immediate else _targets(file, call),
-            otherwise=() if partial else _other_functions(functions),
+            otherwise=() if _PARTIAL in functions else _other_functions(functions),
             mapped=mapped,
         )
+
+
+def _may_map(value: Value) -> bool:
+    """Whether calling a value may map a function."""
+    return value == _PARTIAL or as_transform(value) is not None
 
 
 def _other_functions(values: Iterable[Value]) -> tuple[str, ...]:

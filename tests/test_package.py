@@ -14,7 +14,6 @@ import sys
 import pytest
 
 import shardlift
-from shardlift._legacy import names
 from tests import children
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -114,33 +113,6 @@ def test_private_jax_is_named_in_these_files_only():
         if pattern.search(path.read_text())
     }
     assert users == set(PRIVATE_JAX)
-
-
-def test_private_paths_in_the_table_of_restored_names():
-    """What `shardlift run` looks up only when a program asks for a name that lived there."""
-    paths = {*(row.successor for row in names.rows()), *names.HOMES.values()}
-    paths |= {home for _, home in names.MODULES.values()}
-    assert {path for path in paths if path.startswith(("jax._src", "jaxlib"))} == {
-        "jax._src.ad_util",
-        "jax._src.api_util",
-        "jax._src.api_util.infer_argnums_and_argnames",
-        "jax._src.core",
-        "jax._src.core.pytype_aval_mappings",
-        "jax._src.interpreters.ad",
-        "jax._src.interpreters.batching",
-        "jax._src.interpreters.mlir",
-        "jax._src.interpreters.partial_eval",
-        "jax._src.interpreters.pxla",
-        "jax._src.mesh.thread_resources",
-        "jax._src.random.default_prng_impl",
-        "jax._src.random.prng",
-        "jax._src.sharding_impls.GSPMDSharding",
-        "jax._src.util",
-        "jax._src.xla_bridge",
-        "jaxlib._jax",
-        "jaxlib._jax.PjitFunction",
-        "jaxlib.xla_client",
-    }
 
 
 @pytest.mark.parametrize("module", MODULES)

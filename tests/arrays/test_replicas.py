@@ -46,8 +46,9 @@ ROWS = np.arange(16, dtype=np.int32).reshape(8, 2)
         jax.device_put(ROWS, DEVICES[5]),
         ROWS,
         device_put_sharded(list(ROWS), DEVICES[::-1]),
+        jax.device_put(ROWS, NamedSharding(Mesh(np.array(DEVICES[:1]), ("i",)), PartitionSpec())),
     ],
-    ids=["rows", "replicated", "blocks", "columns", "default", "one", "numpy", "reversed"],
+    ids=["rows", "replicated", "blocks", "columns", "default", "one", "numpy", "reversed", "mesh"],
 )
 def test_unreplicate_is_the_first_row(leaf):
     np.testing.assert_array_equal(unreplicate(leaf), np.asarray(leaf)[0])
@@ -76,14 +77,6 @@ def test_a_leaf_without_an_axis_is_itself(leaf):
     assert np.asarray(out) == np.asarray(leaf)
     if isinstance(leaf, jax.Array):
         assert len(out.devices()) == 1
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_one_device_is_no_exception(count):
-    mesh = Mesh(np.array(DEVICES[:count]), ("i",))
-    for spec in (PartitionSpec(), PartitionSpec("i")):
-        x = jax.device_put(ROWS, NamedSharding(mesh, spec))
-        assert unreplicate(x).tolist() == [0, 1]
 
 
 def test_check_names_leaf_and_devices():

@@ -150,12 +150,6 @@ def test_a_deleted_array_says_so(y):
         y[0]
 
 
-def test_of_one_device():
-    one = jax.pmap(lambda x: x, devices=DEVICES[4:5])(ROWS[:1])
-    np.testing.assert_array_equal(one[0], ROWS[0])
-    np.testing.assert_array_equal(one[0] + jax.pmap(lambda x: x)(ROWS)[1], ROWS[0] + ROWS[1])
-
-
 def test_without_the_private_type_indexing_is_left_alone(monkeypatch):
     from shardlift._legacy import indexing
     from shardlift._legacy.patches import Patches

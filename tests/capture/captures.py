@@ -86,7 +86,6 @@ def everything(name: str = "train_step") -> Capture:
     full = site(
         file=f"{name}.py",
         function=name,
-        failed=1,
         nested=2,
         transformed={"vmap": 1},
         arguments=(

@@ -345,7 +345,7 @@ def test_collectives_and_gradients_through_them(recorder):
     )
 
 
-def test_a_call_that_fails_is_counted_and_raises_the_same(recorder):
+def test_a_call_that_fails_is_not_counted_and_raises_the_same(recorder):
     step = recorder.pmap(shardlift.pmap)(lambda x: x + 1)
     with pytest.raises(ValueError, match="requires 9 logical devices"):
         step(np.ones((9, 2)))
@@ -353,8 +353,7 @@ def test_a_call_that_fails_is_counted_and_raises_the_same(recorder):
         recorder.pmap(shardlift.pmap)(lambda x: 1 // 0)(X)
     step(X)
     first, second = recorder.capture().sites
-    assert (first.calls, first.failed) == (1, 1)
-    assert (second.calls, second.failed) == (0, 1)
+    assert (first.calls, second.calls) == (1, 0)
 
 
 def test_keyword_arguments_and_methods(recorder):
@@ -534,18 +533,6 @@ def test_a_proof_lists_the_arrays_that_every_program_returns(recorder):
     assert arrays()[1] == two
     step(X, 3)
     assert arrays() == [("output[0]['loss']",), (), ("output[2]",)]
-
-
-@pytest.mark.parametrize(("size", "listed"), [(32, 32), (33, 0)])
-def test_a_proof_lists_no_more_than_some_arrays(recorder, size, listed):
-    recorder.pmap(shardlift.pmap)(lambda x: (x, [x] * size))(X)
-    (one, many) = only_site(recorder).proofs
-    assert (len(one.arrays), len(many.arrays), many.leaves) == (1, listed, size)
-
-
-def test_an_output_of_very_many_parts_has_no_proofs(recorder):
-    recorder.pmap(shardlift.pmap)(lambda x: [x] * 65)(X)
-    assert only_site(recorder).proofs == ()
 
 
 def test_a_proof_that_fails_does_not_reach_the_program(recorder, monkeypatch):

@@ -66,7 +66,6 @@ LOUD = {
         {"reads": (Read(ReadBy.DEVICE_GET, "a.py", 1, 1, 4),)},
     ),
     "nested": ("SL204", {"nested": 1}),
-    "failed": ("SL", {"failed": 1}),
 }
 
 

@@ -106,7 +106,6 @@ def by_hand(
     recorder = Recorder(facts=False, tape=tape)
     for line, (name, outputs) in enumerate(calls.items()):
         site = recorder._site(SiteKey("by_hand.py", line + 1, name), kind)
-        assert site is not None
         site.names[name] = None
         site.size = devices
         for number, leaves in enumerate(outputs):

@@ -57,7 +57,7 @@ def _merge_sites(sites: Sequence[SiteFacts]) -> SiteFacts:
         processes=tuple(sorted({p for site in sites for p in site.processes})),
         **{
             name: sum(getattr(site, name) for site in sites)
-            for name in ("calls", "failed", "nested", "looked")
+            for name in ("calls", "nested", "looked")
         },
         transformed=_sum(site.transformed for site in sites),
         times=Times(**times),

@@ -94,7 +94,7 @@ class Proof:
     needs: tuple[int, ...] | None = None
     leaf: str = ""
     why: str = ""
-    arrays: tuple[str, ...] = ()  # its leaves in every program; () if they differ, or are many
+    arrays: tuple[str, ...] = ()  # its leaves in every program; () if they differ
 
 
 class ReasonKind(StrEnum):
@@ -313,7 +313,6 @@ class SiteFacts:
     axis_size: int = 0
     processes: tuple[int, ...] = (0,)
     calls: int = 0
-    failed: int = 0
     nested: int = 0
     transformed: dict[str, int] = field(default_factory=dict)
     times: Times = field(default_factory=Times)

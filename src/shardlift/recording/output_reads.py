@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -14,40 +14,29 @@ from shardlift.arrays import replicas
 from shardlift.arrays.reads import Tell, observe_reads
 from shardlift.recording.site_records import SiteRecord
 
-MOST_ORIGINS = 20_000  # kinds of outputs that are remembered
 
-
-class Origin(NamedTuple):
-    """The site that an array may be an output of.
+class Origins:
+    """The sites that arrays may be outputs of, at no cost per call.
 
     Arrays of one program share the objects that say their type. If outputs of several sites do,
     a read is not counted for any of them.
     """
 
-    aval: Any  # kept, so that the ids stay their own
-    sharding: Any
-    record: SiteRecord | None  # None: outputs of several sites
-
-
-class Origins:
-    """Identifies outputs by the type objects that they share, at no cost per call."""
-
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], Origin] = {}
+        # By these objects, which are kept, so that their ids stay their own.
+        self._known: dict[tuple[int, int], tuple[Any, SiteRecord | None]] = {}
 
     def add(self, array: jax.Array, record: SiteRecord) -> None:
         """Remember an output."""
-        aval, sharding = array.aval, array.sharding
-        key = (id(aval), id(sharding))
-        known = self._known.get(key)
-        if known is None and len(self._known) < MOST_ORIGINS:
-            self._known[key] = Origin(aval, sharding, record)
-        elif known is not None and known.record is not record:
-            self._known[key] = known._replace(record=None)
+        kept = array.aval, array.sharding
+        key = (id(kept[0]), id(kept[1]))
+        same = self._known.get(key, (kept, record))[1] is record
+        self._known[key] = (kept, record if same else None)
 
-    def find(self, array: jax.Array) -> Origin | None:
-        """What an array may be; None if it is no output."""
-        return self._known.get((id(array.aval), id(array.sharding)))
+    def find(self, array: jax.Array) -> list[SiteRecord | None]:
+        """The site of an array, or None if it may be one of several; empty if it is no output."""
+        known = self._known.get((id(array.aval), id(array.sharding)))
+        return [] if known is None else [known[1]]
 
 
 @contextlib.contextmanager

@@ -17,10 +17,11 @@ def placement_of(leaf: Any) -> str:
 
 def placement_by(sharding: Sharding) -> str:
     """Where an array with this sharding is: ``cpu:3``, ``P('i') on cpu:0-7``."""
-    ids = sorted(device.id for device in sharding.device_set)
+    all_devices: set[jax.Device] = sharding.device_set
+    ids = sorted(device.id for device in all_devices)
     is_range = len(ids) > 1 and ids == [*range(ids[0], ids[-1] + 1)]
     numbers = f"{ids[0]}-{ids[-1]}" if is_range else ",".join(map(str, ids))
-    devices = f"{next(iter(sharding.device_set)).platform}:{numbers}"
+    devices = f"{next(iter(all_devices)).platform}:{numbers}"
     if len(ids) == 1:
         return devices
     if sharding.is_fully_replicated:

@@ -17,8 +17,6 @@ from shardlift.mapping import pmap, registry
 from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.site import MappedFunction
 
-MOST_DEVICES = 1024  # that are named
-
 # What arguments under a transformation are (2026-11: 0.10.2 and 0.12.0); anything else is "other".
 _TRACES = {
     "DynamicJaxprTracer": "jit, scan or another that compiles",
@@ -67,7 +65,7 @@ def kind_of_trace(tree: Any) -> str:
 
 def process_facts(devices_in_use: bool) -> Process:
     """This process and its versions; its devices only if the program has used them."""
-    devices = jax.local_devices()[:MOST_DEVICES] if devices_in_use else []
+    devices = jax.local_devices() if devices_in_use else []
     place = (jax.process_index(), jax.process_count()) if devices else _compat.place_in_job()
     index, count = place or (0, 1)
     return Process(

@@ -10,7 +10,6 @@ from shardlift.capture.schema import Collective
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.caller import is_glue, shown
 
-MOST_LINES = 64  # of the lines on which a kind of collective stands
 _MOVING = COLLECTIVES - {"axis_index"}
 
 
@@ -23,7 +22,7 @@ def collectives(jaxpr: Any) -> tuple[Collective, ...]:
     lines: dict[tuple[str, bool], dict[str, None]] = {}
     for kind, gradient, eqn in _walk(jaxpr, ""):
         lines.setdefault((kind, gradient), {}).update(dict.fromkeys(_line(eqn)))
-    return tuple(Collective(*key, tuple(at)[:MOST_LINES]) for key, at in lines.items())
+    return tuple(Collective(*key, tuple(at)) for key, at in lines.items())
 
 
 def _walk(jaxpr: Any, around: str) -> Iterator[tuple[str, bool, Any]]:

@@ -7,7 +7,6 @@ the proof has to be in the capture: for each output the arguments that have to b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,8 +17,6 @@ from shardlift.capture.schema import Proof
 from shardlift.recording.site_records import clip
 
 MOST_ARGUMENTS = 16  # that are told apart; of more, an output needs all
-MOST_PARTS = 64
-MOST_ARRAYS = 32  # of one part
 
 
 def proofs(
@@ -50,12 +47,7 @@ def proofs(
         why = "" if said else str(said).removeprefix("not proven: ")
         new = Proof(clip(part), 1, need, clip(leaf) if why else "", clip(why), arrays=(clip(leaf),))
         parts[part] = joined(parts[part], new) if part in parts else new
-    if len(parts) > MOST_PARTS:
-        return ()
-    return tuple(
-        proof if len(proof.arrays) <= MOST_ARRAYS else replace(proof, arrays=())
-        for proof in parts.values()
-    )
+    return tuple(parts.values())
 
 
 def _needs(

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from shardlift.recording.tape.tape import Tape
     from shardlift.recording.tape.taped_calls import TapedCalls
 
-MOST_SITES, MOST_NAMES = 256, 500
 BATCH = 512  # calls that are counted together
 _clock = time.perf_counter
 
@@ -75,7 +74,6 @@ class Recorder:
         self._lock = threading.RLock()
         self._sites: dict[SiteKey, SiteRecord] = {}
         self._codes: dict[SiteKey, list[Any]] = {}  # of the functions of a line
-        self._sites_left_out: set[SiteKey] = set()
         self._unsure = 0  # reads of an array that may come from several sites
         self._inspector = Inspector(self._faulty)
         self._used: Counter[str] = Counter()
@@ -121,14 +119,16 @@ class Recorder:
 
     def jit(self, jit: Callable[..., Any]) -> Callable[..., Any]:
         """The given jit; its functions are sites where calls are on tape."""
-        is_taped = self._tape is not None
-        return hook_every(jit, SiteKind.JIT, self._observe, self._faulty) if is_taped else jit
+        return self._hook(jit, SiteKind.JIT)
 
     def shard_map(self, shard_map: Callable[..., Any]) -> Callable[..., Any]:
         """The given shard_map; its functions are sites where calls are on tape."""
+        return self._hook(shard_map, SiteKind.SHARD_MAP)
+
+    def _hook(self, transform: Callable[..., Any], kind: SiteKind) -> Callable[..., Any]:
         if self._tape is None:
-            return shard_map
-        return hook_every(shard_map, SiteKind.SHARD_MAP, self._observe, self._faulty)
+            return transform
+        return hook_every(transform, kind, self._observe, self._faulty)
 
     def _observe(self, mapped: ObservedFunction) -> Any:
         """A mapped function whose calls are recorded; itself, where they cannot be."""
@@ -140,8 +140,6 @@ class Recorder:
                 codes.append(code)
             key = key._replace(number=codes.index(code))
         record = self._site(key, mapped.kind)
-        if record is None:
-            return mapped.call
         timed = self._facts and mapped.kind is SiteKind.PMAP
         tape = self._taped(record, mapped, timed)
         if timed:
@@ -190,9 +188,6 @@ class Recorder:
             try:
                 with annotation(label):
                     out = call(*args, **kwargs)
-            except BaseException:
-                record.failed += 1
-                raise
             finally:
                 here.running = outer
             left = clock()
@@ -217,13 +212,10 @@ class Recorder:
             del record.pending[:count]  # not a new list: a call may be about to append to this one
             record.times["call"].add_all(durations)
 
-    def _site(self, key: SiteKey, kind: SiteKind) -> SiteRecord | None:
-        """The record of a site; None beyond the bound of a capture."""
+    def _site(self, key: SiteKey, kind: SiteKind) -> SiteRecord:
+        """The record of a site."""
         with self._lock:
             if key not in self._sites:
-                if self._tape is None and len(self._sites) >= MOST_SITES:
-                    self._sites_left_out.add(key)
-                    return None
                 self._sites[key] = SiteRecord(key, len(self._sites), kind)
                 self._inspector.sites = len(self._sites)
             return self._sites[key]
@@ -274,12 +266,11 @@ class Recorder:
         if here.is_apart:
             return
         try:
-            origin = self._inspector.origins.find(array)
-            if origin is not None and origin.record is None:
-                self._unsure += 1
-            elif origin is not None and origin.record is not None:
-                read = Read(ReadBy(how), *user_line(), 1, nbytes, seconds)
-                origin.record.reads.add(read)
+            for record in self._inspector.origins.find(array):
+                if record is None:
+                    self._unsure += 1
+                else:
+                    record.reads.add(Read(ReadBy(how), *user_line(), 1, nbytes, seconds))
         except Exception as error:
             self._faulty(error)
 
@@ -289,8 +280,7 @@ class Recorder:
 
     def used(self, name: str) -> None:
         """A name that was restored in the program was used."""
-        if name in self._used or len(self._used) < MOST_NAMES:
-            self._used[name] += 1
+        self._used[name] += 1
 
     # ---- what was recorded
 
@@ -332,8 +322,6 @@ class Recorder:
     def _unseen(self) -> Iterator[str]:
         if self._unsure:
             yield f"the origin of {self._unsure} outputs that were read (several sites match)"
-        if self._sites_left_out:
-            yield f"{len(self._sites_left_out)} sites: a capture holds {MOST_SITES}"
         if self._facts and not self._patched:
             yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
         for fault, count in self._faults.items():

@@ -59,8 +59,8 @@ def _compare_blocks(blocks: list[jax.Array]) -> Comparison | None:
     nbytes = blocks[0].size * blocks[0].dtype.itemsize
     if nbytes > SMALL and not on_host(blocks[0]):
         digests = digest_on_devices([(block, None) for block in blocks])
-        texts = {digest and digest.text for digest in digests}
-        return None if None in texts else Comparison(len(texts) == 1, f"sum:{min(texts)}")
+        texts = ["" if digest is None else digest.text for digest in digests]
+        return Comparison(len({*texts}) == 1, f"sum:{texts[0]}") if all(texts) else None
     return _compare_on_host(map(host_bits, blocks)) if nbytes * len(blocks) <= LARGEST else None
 
 

@@ -50,7 +50,7 @@ class SiteRecord:
 
     def __init__(self, key: SiteKey, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
         self.key, self.index, self.kind = key, index, kind
-        self.calls = self.failed = self.nested = self.looked = 0
+        self.calls = self.nested = self.looked = 0
         self._first = list(INSPECTED)
         self.next_call: float = self._first.pop(0)  # that is inspected, whatever it costs
         self.next_time = math.inf  # from which on a call is inspected
@@ -134,7 +134,6 @@ class SiteRecord:
             **{"axis_size": self.size, **self.about},
             processes=(process,),
             calls=self.calls or sum(not sample.failed for sample in self.samples),
-            failed=self.failed or sum(sample.failed for sample in self.samples),
             nested=self.nested,
             transformed=dict(self.transformed),
             times=Times(**{name: times.freeze() for name, times in self.times.items()}),

@@ -12,17 +12,14 @@ from shardlift.capture.text_digest import digest
 from shardlift.recording.caller import GLUE, shown
 from shardlift.source.text import UnreadableError, read_source
 
-MOST_FILES, LARGEST = 2000, 8_000_000
-
 
 def sources() -> dict[str, str]:
     """Digests of the Python files and notebooks of this program, without installed packages."""
     digests: dict[str, str] = {}
-    for path in sorted({*_files()})[:MOST_FILES]:
+    for path in sorted({*_files()}):
         try:
             status = os.stat(path)
-            if status.st_size <= LARGEST:
-                digests[shown(path)] = _digest(path, status.st_mtime_ns, status.st_size)
+            digests[shown(path)] = _digest(path, status.st_mtime_ns, status.st_size)
         except (OSError, UnreadableError):
             continue
     return digests

@@ -59,39 +59,33 @@ def hold(look: PmapCall) -> HeldCall:
     if not apart:
         raise UntriedError(Untried.EQUAL_ROWS)
     joined = [axis is not None and owner in apart for owner, (_, _, axis) in owned]
-    copies = [
-        1 if rows or a is None else look.size
-        for rows, (_, _, a) in zip(joined, look.rows, strict=True)
-    ]
-    if sum(nbytes(leaf) // n for leaf, n in zip(look.leaves, copies, strict=True)) > LARGEST:
+    rows = list(zip(look.rows, joined, look.site.donated(look.call), strict=True))
+    copies = (1 if join or axis is None else look.size for (_, _, axis), join, _ in rows)
+    if sum(nbytes(x) // n for x, n in zip(look.leaves, copies, strict=True)) > LARGEST:
         raise UntriedError(Untried.TOO_LARGE)
-    leaves = []
-    donated = look.site.donated(look.call)
-    for (_, leaf, axis), rows, gone in zip(look.rows, joined, donated, strict=True):
-        kept = leaf if axis is None else _moved(leaf, axis, 0)
-        if rows:
-            shape = shape_of(kept)
-            is_key = jnp.issubdtype(kept.dtype, jax.dtypes.prng_key)
-            is_raw_key = kept.dtype == np.uint32 and len(shape) == 2 and shape[1] in (2, 4)
-            if is_key or is_raw_key:
-                raise UntriedError(Untried.RANDOM_KEYS)
-            if len(shape) < 2:
-                raise UntriedError(Untried.NO_ROWS)
-        elif axis is not None:
-            kept = unreplicate(kept)
-        leaves.append(_copied(kept) if gone else kept)
+    leaves = [_held(leaf, axis, join, gone) for (_, leaf, axis), join, gone in rows]
     return HeldCall(leaves, joined, tuple(sorted(owner for owner in apart if owner is not None)))
 
 
-def _moved(leaf: Any, source: int, target: int) -> Any:
-    return leaf if source == target else jnp.moveaxis(leaf, source, target)
+def _held(leaf: Any, axis: int | None, join: bool, donated: bool) -> Any:
+    """All rows of an argument if they are to be joined, else the first one."""
+    kept = leaf
+    if axis is not None:
+        kept = leaf if axis == 0 else jnp.moveaxis(leaf, axis, 0)
+        kept = _with_rows(kept) if join else unreplicate(kept)
+    return jnp.copy(kept) if donated else kept
 
 
-def _copied(leaf: Any) -> Any:
-    """A copy on the host, so that the call has the memory of the devices."""
-    if isinstance(leaf, jax.Array) and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return np.array(leaf)
-    return jnp.copy(leaf)
+def _with_rows(leaf: Any) -> Any:
+    """The argument itself; UntriedError if its rows cannot be joined."""
+    shape = shape_of(leaf)
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    is_raw_key = leaf.dtype == np.uint32 and len(shape) == 2 and shape[1] in (2, 4)
+    if is_key or is_raw_key:
+        raise UntriedError(Untried.RANDOM_KEYS)
+    if len(shape) < 2:
+        raise UntriedError(Untried.NO_ROWS)
+    return leaf
 
 
 def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTrial:
@@ -212,7 +206,7 @@ def _on_devices(look: PmapCall, traced: Any, held: HeldCall) -> tuple[Any, dict[
         for leaf, rows, axis in zip(leaves, held.joined, look.call.axes, strict=True):
             if axis is not None:
                 all_rows = leaf if rows else jnp.broadcast_to(leaf, (look.size, *jnp.shape(leaf)))
-                leaf = _moved(all_rows, 0, axis)
+                leaf = jnp.moveaxis(all_rows, 0, axis)
             given.append(leaf)
         return walk.inside(closed.jaxpr, closed.consts, given)
 

@@ -58,7 +58,6 @@ def findings_of(site: SiteFacts, capture: Capture) -> list[ReportItem]:
         *_reads(site, capture),
         *_equal(site),
         *_nested(site),
-        *_failed(site),
     ]
     return sorted(findings, key=lambda f: (not f.decision, -f.seconds, -f.nbytes))
 
@@ -283,16 +282,6 @@ def _nested(site: SiteFacts) -> Iterator[ReportItem]:
             f"called inside another pmap ({count(site.nested, 'time')} traced)",
             "Use one mesh with both axes. Its time is included in the outer site.",
             "shardlift rule SL204",
-        )
-
-
-def _failed(site: SiteFacts) -> Iterator[ReportItem]:
-    if site.failed:
-        yield ReportItem(
-            "failed",
-            f"{count(site.failed, 'call')} raised an error",
-            "See the output of the program: errors are passed on unchanged.",
-            _check(site, "SL"),
         )
 
 

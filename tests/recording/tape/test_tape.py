@@ -28,9 +28,7 @@ def _placed(array: Any, *axes: Any) -> jax.Array:
 
 
 def _site(tape: Tape) -> SiteRecord:
-    site = Recorder(facts=False, tape=tape)._site(SiteKey("a.py", 1, "f"), SiteKind.PMAP)
-    assert site is not None
-    return site
+    return Recorder(facts=False, tape=tape)._site(SiteKey("a.py", 1, "f"), SiteKind.PMAP)
 
 
 def test_an_array_that_is_kept_is_read_once() -> None:

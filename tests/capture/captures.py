@@ -16,7 +16,6 @@ from shardlift.capture.schema import (
     HOST,
     Capture,
     Collective,
-    Compile,
     CompileReason,
     Distribution,
     LeafFacts,
@@ -75,7 +74,7 @@ def site(**changes: Any) -> SiteFacts:
             compiling=distribution(0.5, 0.3),
             waiting=distribution(0.002, 0.002),
         ),
-        compiles=(Compile(0, 0.4, (FIRST,)),),
+        compiles=((FIRST,),),
         compile_count=1,
     )
     return dataclasses.replace(plain, **changes)
@@ -98,11 +97,9 @@ def everything(name: str = "train_step") -> Capture:
             leaf("output[1]", axis=None, equal=False, compared=3),
         ),
         compiles=(
-            Compile(0, 0.4, (FIRST,)),
-            Compile(
-                1, 0.2, (CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),)
-            ),
-            Compile(5, 0.2, (CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),)),
+            (FIRST,),
+            (CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),),
+            (CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),),
         ),
         compile_count=3,
         moves=(

@@ -11,7 +11,6 @@ from shardlift.capture.schema import (
     HOST,
     Capture,
     Collective,
-    Compile,
     CompileReason,
     Distribution,
     Move,
@@ -37,7 +36,7 @@ QUIET = {
     "a large leaf that differs": {"arguments": (leaf(equal=False, compared=3),)},
     "donated and reused": {"arguments": (leaf(donated=True),)},
     "collectives": {"collectives": (Collective("psum"),)},
-    "two programs": {"compiles": (Compile(0, 1, (FIRST,)),) * 2, "compile_count": 2},
+    "two programs": {"compiles": ((FIRST,),) * 2, "compile_count": 2},
     "a few bytes from the host": {
         "moves": (Move("x", HOST, SPLIT, 64, 4, MovedBy.PROGRAM),),
     },
@@ -50,7 +49,7 @@ LOUD = {
     "transformed": ("SL205", {"transformed": {"vmap": 2}}),
     "compiles": (
         "SL206",
-        {"compiles": (Compile(0, 1, (FIRST,)),) * 3, "compile_count": 3},
+        {"compiles": ((FIRST,),) * 3, "compile_count": 3},
     ),
     "host inputs": ("", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
@@ -143,7 +142,7 @@ def test_under_a_transformation_many_processes_need_a_decision():
     ],
 )
 def test_the_fix_follows_from_the_reason(reason, words, advice):
-    compiles = (Compile(0, 1, (FIRST,)), *[Compile(k, 1, (reason,)) for k in (1, 2)])
+    compiles = ((FIRST,), (reason,), (reason,))
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert advice in finding.fix
     assert words in finding.what
@@ -164,17 +163,14 @@ def test_how_often_something_is_moved(times, by, words):
 
 def test_a_new_function_at_each_call_is_the_reason_to_change_first():
     again, typed = (CompileReason(kind) for kind in (ReasonKind.SAME_ARGUMENTS, ReasonKind.TYPE))
-    compiles = tuple(Compile(k, 1, (reason,)) for k, reason in enumerate((FIRST, again, typed)))
+    compiles = ((FIRST,), (again,), (typed,))
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert "outside the loop" in finding.fix
     assert finding.command == "shardlift check train.py --select SL206"
 
 
 def test_a_second_program_is_a_finding_when_it_took_long():
-    compiles = (
-        Compile(0, 4, (FIRST,)),
-        Compile(1, 4, (CompileReason(ReasonKind.STRUCTURE),)),
-    )
+    compiles = ((FIRST,), (CompileReason(ReasonKind.STRUCTURE),))
     slow = Times(compiling=Distribution(count=2, total=8.0, max=4.0))
     (finding,) = findings_of(site(compiles=compiles, compile_count=2, times=slow), ONE)
     assert (finding.kind, finding.seconds) == ("compiles", 4.0)

@@ -121,15 +121,6 @@ class CompileReason:
     after: str = ""
 
 
-@dataclass(frozen=True)
-class Compile:
-    """One compilation of a program."""
-
-    call: int
-    seconds: float
-    reasons: tuple[CompileReason, ...]
-
-
 HOST = "host"  # where a NumPy array is
 
 
@@ -319,7 +310,7 @@ class SiteFacts:
     looked: int = 0
     arguments: tuple[LeafFacts, ...] = ()
     outputs: tuple[LeafFacts, ...] = ()
-    compiles: tuple[Compile, ...] = ()
+    compiles: tuple[tuple[CompileReason, ...], ...] = ()
     compile_count: int = 0
     moves: tuple[Move, ...] = ()
     reads: tuple[Read, ...] = ()

@@ -28,7 +28,7 @@ class Running:
     def __init__(self) -> None:
         self.busy = False  # was anything seen?
         self.moving = 0.0
-        self.compiled: list[tuple[str, float]] = []  # names of programs, and how long they took
+        self.compiled: list[str] = []  # names of programs
         self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given
         self.moved: list[tuple[str, str, str, int]] = []  # path, from, to, bytes
@@ -44,16 +44,14 @@ class _Thread(threading.local):
 here = _Thread()  # the call that this thread is in
 
 
-def on_duration(event: str, duration_secs: float, **details: Any) -> None:
+def on_duration(event: str, _: float, **details: Any) -> None:
     """Listener of ``jax.monitoring``; called on the thread that compiled or traced."""
     running = here.running
     if running is None or event not in (_COMPILED, _TRACED):
         return
     running.busy = True
-    if event == _COMPILED:
-        running.compiled.append((str(details.get("fun_name", "")), duration_secs))
-    else:
-        running.traced.append(str(details.get("fun_name", "")))
+    names = running.compiled if event == _COMPILED else running.traced
+    names.append(str(details.get("fun_name", "")))
 
 
 def listen() -> None:

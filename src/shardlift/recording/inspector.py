@@ -79,7 +79,7 @@ class Inspector:
         try:
             # Was the program of the site itself compiled, and not only a helper of JAX?
             own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
-            compiled = any(name in own for name, _ in running.compiled)
+            compiled = not own.isdisjoint(running.compiled)
             if compiled and call is None and mapped.inspected:
                 call = _take_apart(mapped, *given)
             if call is not None and call.comparing and not compiled:
@@ -87,8 +87,7 @@ class Inspector:
                 times["waiting"].add(_clock() - left)
             if compiled:
                 times["compiling"].add(took)
-                seconds = sum(seconds for _, seconds in running.compiled)
-                record.note_compile(None if call is None else call.signature(), seconds)
+                record.note_compile(None if call is None else call.signature())
             else:
                 times["call"].add(took)
                 if running.moving:
@@ -160,10 +159,9 @@ def _try_whole_batch(record: SiteRecord, call: PmapCall, fitted: list[Any] | Non
     from shardlift.recording import whole_batch_trial
 
     assert call.held is not None
-    slowest = max((program.seconds for program in record.compiles), default=0.0)
     with _apart_from_the_program():
         try:
-            if slowest > whole_batch_trial.SLOWEST:
+            if record.times["compiling"].max > whole_batch_trial.SLOWEST:
                 raise whole_batch_trial.UntriedError(Untried.TOO_SLOW)
             traced = call.traced(fitted)
             if traced is not None:

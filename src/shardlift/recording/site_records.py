@@ -13,7 +13,6 @@ from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.schema import (
     ArrayForm,
     Collective,
-    Compile,
     CompileReason,
     LeafFacts,
     Move,
@@ -61,7 +60,7 @@ class SiteRecord:
         self.arguments: dict[str, LeafFacts] = {}
         self.outputs: dict[str, LeafFacts] = {}
         self.compile_count = 0
-        self.compiles: list[Compile] = []
+        self.compiles: list[tuple[CompileReason, ...]] = []
         self.signatures: list[Signature] = []
         self.moves: Tally[Move] = Tally("count", "nbytes")
         self.reads: Tally[Read] = Tally("count", "nbytes", "seconds")
@@ -105,7 +104,7 @@ class SiteRecord:
         """Count a move of an argument."""
         self.moves.add(dataclasses.replace(move, path=clip(move.path)))
 
-    def note_compile(self, seen: Signature | None, seconds: float) -> None:
+    def note_compile(self, seen: Signature | None) -> None:
         """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
         unknown = [CompileReason(ReasonKind.UNKNOWN)]
@@ -116,7 +115,7 @@ class SiteRecord:
         )
         if len(self.compiles) >= MOST_COMPILES:
             self.compiles.pop()
-        self.compiles.append(Compile(self.calls, seconds, kept))
+        self.compiles.append(kept)
         if seen is not None and seen not in self.signatures:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 

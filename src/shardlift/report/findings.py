@@ -142,7 +142,7 @@ def _compiles(site: SiteFacts) -> Iterator[ReportItem]:
     lost = site.times.compiling.total * (1 - 1 / max(site.compile_count, 1))
     if site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS:
         return
-    reasons = [reason for program in site.compiles[1:] for reason in program.reasons]
+    reasons = [reason for program in site.compiles[1:] for reason in program]
     again = next((r for r in reasons if r.kind is ReasonKind.SAME_ARGUMENTS), None)
     last = reasons[-1] if reasons else CompileReason(ReasonKind.UNKNOWN)
     yield ReportItem(

@@ -53,10 +53,7 @@ def test_adding(first: list[float], second: list[float]) -> None:
     assert together.max == whole.max
 
 
-def test_no_time_at_all_is_the_first_bucket() -> None:
+def test_no_time_at_all() -> None:
     assert one(0.0) == Distribution(1, 0.0, 0.0, ((0, 1),))
-
-
-def test_of_nothing() -> None:
     assert Distribution().quantile(0.5) == Distribution().mean == 0.0
     assert added([]) == Distribution()

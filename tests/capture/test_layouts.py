@@ -108,18 +108,6 @@ def test_shapes(before, axis, after, found):
     assert layout_of(after, before, (None, axis), 8) == found
 
 
-@given(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=5), st.data())
-def test_a_shape_that_changes_on_each_device_is_no_layout(shape, data):
-    """Axes other than the first are joined, or one of them is left out."""
-    k = data.draw(st.integers(1, len(shape)))
-    stacked = (8, *shape)
-    if k < len(shape):
-        joined = (*stacked[:k], stacked[k] * stacked[k + 1], *stacked[k + 2 :])
-        assert layout_of(stacked, joined, (0, 0), 8) is None
-    dropped = (*stacked[:k], *stacked[k + 1 :])
-    assert layout_of(stacked, dropped, (0, 0), 8) is None
-
-
 def test_orders_do_not_matter_to_inputs():
     a, b = np.arange(3.0), np.arange(4.0)
     both, stacked = [digest_of(a), digest_of(b)], [digest_of(np.stack([b] * 8), 0), digest_of(a)]

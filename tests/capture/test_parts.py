@@ -45,18 +45,13 @@ def test_only_parts_are_found(tmp_path: Path):
     assert find_parts(str(tmp_path / "nowhere" / "run.json")) == {}
 
 
-def test_reading_merges_and_leaves_the_parts(tmp_path: Path):
+def test_reading_leaves_the_parts_and_merging_one_file(tmp_path: Path):
     record = save(tmp_path, part(1), part(0))
     whole = read_whole(record)
-    assert indices(whole) == [0, 1]
+    assert (indices(whole), whole.missing) == ([0, 1], ())
     assert whole.sites[0].calls == 2 * site().calls
-    assert not whole.missing
     assert names(tmp_path) == ["run.json.0", "run.json.1"]
-
-
-def test_merging_leaves_one_file(tmp_path: Path):
-    record = save(tmp_path, part(0), part(1))
-    assert merge_parts(record) == read(record) == read_whole(record)
+    assert merge_parts(record) == read(record) == whole
     assert names(tmp_path) == ["run.json"]
 
 
@@ -94,28 +89,23 @@ def test_the_record_of_an_earlier_job_is_replaced(tmp_path: Path, job: str):
     assert read(record).started == 200.0
 
 
-def test_a_newer_record_counts_before_the_parts_of_an_earlier_job(tmp_path: Path):
-    record = save(tmp_path, part(0, started=100.0), part(1, started=100.0))
-    newer = part(0, 1, started=200.0, job="")
-    write(newer, record)
-    assert read_whole(record) == newer
-
-
 def test_a_damaged_part_is_named_and_the_others_are_read(tmp_path: Path):
     record = save(tmp_path, part(0), part(1))
     Path(part_path(record, 1)).write_text('{"schema": ')
     whole = read_whole(record)
     assert whole.missing == (1,)
     assert [text for text in whole.unseen if "run.json.1 is damaged" in text]
+    assert processes_in(record) == {0: "run.json.0"}
 
 
-def test_without_a_part_the_error_is_that_of_the_file(tmp_path: Path):
+@pytest.mark.parametrize("reader", [read_whole, read_processes])
+def test_without_a_part_the_error_is_that_of_the_file(tmp_path: Path, reader):
     record = str(tmp_path / "run.json")
     with pytest.raises(FileNotFoundError):
-        read_whole(record)
+        reader(record)
     Path(part_path(record, 0)).write_text("")
     with pytest.raises(CaptureError, match=r"run\.json\.0 is damaged"):
-        read_whole(record)
+        reader(record)
 
 
 def test_a_damaged_record_is_replaced_by_a_new_job(tmp_path: Path):
@@ -145,17 +135,6 @@ def test_the_processes_of_the_newest_job_are_read_one_by_one(tmp_path: Path):
     assert processes_in(record) == {0: "run.json.0", 1: "run.json.1"}
     write(part(0, 1, started=300.0, job=""), record)
     assert processes_in(record) == {0: "run.json"}
-
-
-def test_a_damaged_part_is_a_missing_process(tmp_path: Path):
-    record = save(tmp_path, part(0))
-    (tmp_path / "run.json.1").write_text("{")
-    assert processes_in(record) == {0: "run.json.0"}
-    (tmp_path / "run.json.0").unlink()
-    with pytest.raises(CaptureError, match=r"run\.json\.1"):
-        read_processes(record)
-    with pytest.raises(FileNotFoundError):
-        read_processes(str(tmp_path / "other.json"))
 
 
 def test_a_merged_capture_has_no_calls_to_compare(tmp_path: Path):

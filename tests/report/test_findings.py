@@ -37,9 +37,7 @@ QUIET = {
     "donated and reused": {"arguments": (leaf(donated=True),)},
     "collectives": {"collectives": (Collective("psum"),)},
     "two programs": {"compiles": ((FIRST,),) * 2, "compile_count": 2},
-    "a few bytes from the host": {
-        "moves": (Move("x", HOST, SPLIT, 64, 4, MovedBy.PROGRAM),),
-    },
+    "a few bytes from the host": {"moves": (Move("x", HOST, SPLIT, 64, 4, MovedBy.PROGRAM),)},
     "no axis, and equal": {"outputs": (leaf(axis=None, equal=True, compared=3),)},
 }
 # Each kind of finding: the rules that its command names, and what it is found in.
@@ -47,23 +45,14 @@ LOUD = {
     "gradient": ("SL503", {"collectives": (Collective("psum", gradient=True),)}),
     "replicas": ("SL703", {"outputs": (leaf(axis=None, equal=False, compared=1),)}),
     "transformed": ("SL205", {"transformed": {"vmap": 2}}),
-    "compiles": (
-        "SL206",
-        {"compiles": ((FIRST,),) * 3, "compile_count": 3},
-    ),
+    "compiles": ("SL206", {"compiles": ((FIRST,),) * 3, "compile_count": 3}),
     "host inputs": ("", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
     "donated": ("SL305", {"arguments": (leaf(donated=True, kept=1),)}),
     "equal": ("SL301,SL504", {"arguments": (leaf(equal=True, compared=3),)}),
     "read by index": ("SL401", {"reads": (Read(ReadBy.INDEX, "a.py", 1, 1, 4),)}),
-    "read by unreplicate": (
-        "SL402",
-        {"reads": (Read(ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)},
-    ),
-    "read by device_get": (
-        "SL404",
-        {"reads": (Read(ReadBy.DEVICE_GET, "a.py", 1, 1, 4),)},
-    ),
+    "read by unreplicate": ("SL402", {"reads": (Read(ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)}),
+    "read by device_get": ("SL404", {"reads": (Read(ReadBy.DEVICE_GET, "a.py", 1, 1, 4),)}),
     "nested": ("SL204", {"nested": 1}),
 }
 
@@ -105,43 +94,20 @@ def test_under_a_transformation_many_processes_need_a_decision():
 
 
 @pytest.mark.parametrize(
-    ("reason", "words", "advice"),
+    ("kind", "change", "words", "advice"),
     [
-        (
-            CompileReason(ReasonKind.TYPE, "x", "float32[8,4]", "float32[8,5]"),
-            "x: float32[8,4] → float32[8,5]",
-            "the same shape",
-        ),
-        (
-            CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),
-            "static argument 0: 1 → 2",
-            "as arrays",
-        ),
-        (
-            CompileReason(ReasonKind.WEAK_TYPE, "x", "weak", "strong"),
-            "x: weakly typed before",
-            "a dtype",
-        ),
-        (
-            CompileReason(ReasonKind.PLACEMENT, "x", "host", str(SPLIT)),
-            "x: host → P('i') on cpu:0-7",
-            "jax.device_put",
-        ),
-        (CompileReason(ReasonKind.SAME_ARGUMENTS), "given a new function", "outside the loop"),
-        (
-            CompileReason(ReasonKind.STRUCTURE),
-            "structure of the arguments changed",
-            "the same structure",
-        ),
-        (
-            CompileReason(ReasonKind.CONTEXT, "", "x64=False", "x64=True"),
-            "x64=False → x64=True",
-            "options",
-        ),
-        (CompileReason(ReasonKind.UNKNOWN), "unknown change", "the same shape"),
+        ("type", ("x", "float32[8,4]", "float32[8,5]"), "x: float32[8,4] →", "the same shape"),
+        ("static argument", ("0", "1", "2"), "static argument 0: 1 → 2", "as arrays"),
+        ("weak type", ("x", "weak", "strong"), "x: weakly typed before", "a dtype"),
+        ("placement", ("x", "host", SPLIT), "x: host → P('i') on cpu:0-7", "jax.device_put"),
+        ("same arguments", (), "given a new function", "outside the loop"),
+        ("structure", (), "structure of the arguments changed", "the same structure"),
+        ("context", ("", "x64=False", "x64=True"), "x64=False → x64=True", "options"),
+        ("unknown", (), "unknown change", "the same shape"),
     ],
 )
-def test_the_fix_follows_from_the_reason(reason, words, advice):
+def test_the_fix_follows_from_the_reason(kind, change, words, advice):
+    reason = CompileReason(ReasonKind(kind), *change)
     compiles = ((FIRST,), (reason,), (reason,))
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert advice in finding.fix

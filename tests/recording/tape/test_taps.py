@@ -26,12 +26,16 @@ SUM = X.sum(0)
 ROWS = P("i")
 
 
-def look(body, *args, check_vma=False, specs=ROWS, out=ROWS):
+def kept(body, *args, check_vma=False, specs=ROWS, out=ROWS):
     mapped = jax.jit(
         jax.shard_map(body, mesh=mesh("i"), in_specs=specs, out_specs=out, check_vma=check_vma)
     )
     call = JitCall(body, (set(), set()), args or (X,), {})
-    held, hidden = taps.TracedProgram(mapped, call).look(call)
+    return taps.TracedProgram(mapped, call).look(call)
+
+
+def look(body, *args, **options):
+    held, hidden = kept(body, *args, **options)
     return {(one.form.path, one.form.about): np.asarray(one.values) for one in held}, hidden
 
 
@@ -77,12 +81,7 @@ def test_several_on_a_line_are_counted():
     ids=["pmean", "divided", "multiplied", "again", "psum", "negative", "jit"],
 )
 def test_the_uses_of_a_result(mean, returned, added, check_vma):
-    body = lambda x: x + mean(x[0])
-    mapped = jax.jit(
-        jax.shard_map(body, mesh=mesh("i"), in_specs=ROWS, out_specs=ROWS, check_vma=check_vma)
-    )
-    call = JitCall(body, (set(), set()), (X,), {})
-    (held,), hidden = taps.TracedProgram(mapped, call).look(call)
+    (held,), hidden = kept(lambda x: x + mean(x[0]), check_vma=check_vma)
     assert hidden == ""
     assert held.form.collective == "psum"
     np.testing.assert_array_equal(np.asarray(held.values)[0], SUM)

@@ -6,6 +6,7 @@ from textwrap import indent
 
 import pytest
 
+from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.placement import rewrite
 from shardlift.source.settings import Settings
@@ -289,3 +290,26 @@ FLAX = (
 def test_what_works_stays(jax: tuple[int, ...], flax: tuple[int, ...], replaced: set[str]) -> None:
     matches = results(rewrite, FLAX, settings=Settings(jax, flax))
     assert {request.name for match in matches for request in match.helpers} == replaced
+
+
+@pytest.mark.parametrize(
+    ("put", "train", "is_flax"),
+    [
+        ("import jax\n", "from flax import struct\nfrom p.put import put\n", True),
+        ("import jax\nfrom p import train\n", "from flax import struct\n", True),
+        ("import jax\n", "import haiku\nfrom p.put import put\n", False),
+        ("import jax\n", "from flax import struct\n", False),
+    ],
+)
+def test_a_file_that_is_loaded_with_flax_replicates_by_it(
+    put: str, train: str, is_flax: bool
+) -> None:
+    put += "\n\ndef put(x, d):\n    return jax.device_put_replicated(x, d)\n"
+    texts = {"p/put.py": put, "p/train.py": train, "p/__init__.py": ""}
+    done = migrate(
+        list(texts), lambda path: texts[path].encode(), texts.__contains__, Goal.FIX,
+        settings=Settings(),
+    )  # fmt: skip
+    (after,) = (file.after for file in done.changed)
+    assert ("return jax_utils.replicate(x, d)" in after) is is_flax
+    assert ("from flax import jax_utils" in after) is is_flax

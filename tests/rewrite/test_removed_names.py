@@ -162,7 +162,14 @@ def test_what_a_guard_hides_is_listed() -> None:
             "    p(jax.numpy.ones(jax.local_device_count())).block_until_ready()\n",
             "import jax\nfrom jax.experimental import multihost_utils\n"
             "jax.distributed.initialize()\ndef wait():\n"
-            '    multihost_utils.sync_global_devices("wait")\n',
+            "    multihost_utils.sync_global_devices('wait')\n",
+        ),
+        (
+            "import jax\ndef sync():\n    x = jax.numpy.ones([jax.local_device_count()])\n"
+            "    x = jax.device_get(jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')(x))\n"
+            "    assert x[0] == jax.device_count()\n",
+            "from jax.experimental import multihost_utils\ndef sync():\n"
+            "    multihost_utils.sync_global_devices('sync')\n",
         ),
         (
             "import jax\nimport functools\njax.distributed.initialize()\n\n"
@@ -171,7 +178,7 @@ def test_what_a_guard_hides_is_listed() -> None:
             "    jax.device_get(_psum(jax.numpy.ones(jax.local_device_count())))\n",
             "import jax\nfrom jax.experimental import multihost_utils\n"
             "jax.distributed.initialize()\n\n"
-            'def wait():\n    multihost_utils.sync_global_devices("wait")\n',
+            "def wait():\n    multihost_utils.sync_global_devices('wait')\n",
         ),
         (
             "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n",
@@ -578,3 +585,15 @@ def test_keywords_that_an_old_jax_lacks(before: str, after: str) -> None:
     assert migrated(before, Goal.FIX, Settings(oldest=(0, 4, 20))) == after
     renamed = before.replace("a_m", "m").replace("newshape", "shape")
     assert migrated(before, Goal.FIX, Settings(oldest=(0, 5))) == renamed
+
+
+@pytest.mark.parametrize(
+    ("check", "below"),
+    [("assert x[0] == n", ""), ("assert x[0] == jax.device_count()", "    print(x)\n")],
+)
+def test_a_count_of_devices_that_is_used_otherwise_is_no_barrier(check: str, below: str) -> None:
+    text = (
+        "import jax\ndef sync():\n    x = jax.numpy.ones([jax.local_device_count()])\n"
+        "    x = jax.device_get(jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')(x))\n"
+    )
+    assert migrated(f"{text}    {check}\n{below}", Goal.FIX) == f"{text}    {check}\n{below}"

@@ -14,7 +14,7 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.removed_names import OPTIONS, Removed
 from shardlift.source.scopes import end
-from shardlift.source.statements import delete
+from shardlift.source.statements import delete, string
 from shardlift.source.values import Result
 
 
@@ -59,9 +59,7 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
         case "jax.experimental.disable_x64", 0, 0:
             return _with_argument(file, call, "jax.enable_x64", "False")
         case "jax.lax.pvary", 2, 0:
-            text = file.source.text
-            quote = "'" if text.count("'") > text.count('"') else '"'
-            return _with_argument(file, call, "jax.lax.pcast", f", to={quote}varying{quote}")
+            return _with_argument(file, call, "jax.lax.pcast", f", to={string(file, 'varying')}")
         case "jax.lax.tie_in", 2, 0:
             return _tie_in(file, call)
         # The same random bits: it shuffled each line along the axis on its own.

@@ -26,6 +26,7 @@ _HELPERS: dict[str, Version] = {
 _NAMES: dict[str, Version] = {
     "jax.Array": (0, 4, 1),
     "jax.Device": (0, 4, 6),
+    "jax.experimental.compilation_cache.compilation_cache.set_cache_dir": (0, 4, 24),
     "jax.tree.": TREE_NAMES,
     "jax.numpy.trapezoid": (0, 4, 26),
     "jax.experimental.layout.": (0, 4, 27),

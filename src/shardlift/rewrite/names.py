@@ -57,18 +57,29 @@ def sharding_name(file: File, name: str) -> str:
 def flax_utils(file: File, node: ast.AST) -> tuple[str, frozenset[str]] | None:
     """What `flax.jax_utils` is called where a node stands, and the import that is needed for it.
 
-    None if the file does not import flax.
+    None if importing the file does not import flax.
     """
     if (utils := known_as(file, node, _FLAX_UTILS)) is not None:
         return utils, frozenset()
     if (flax := known_as(file, node, "flax")) is not None:
         return f"{flax}.jax_utils", frozenset()
-    modules = [statement.module or "" for statement in file.index.nodes(ast.ImportFrom)]
-    modules += [a.name for statement in file.index.nodes(ast.Import) for a in statement.names]
-    if not any(module.partition(".")[0] == "flax" for module in modules):
+    if not _loads_flax(file):
         return None
     is_new = is_free(file, node, "jax_utils", _FLAX_UTILS)
     return ("jax_utils", frozenset({"from flax import jax_utils"})) if is_new else None
+
+
+def _loads_flax(file: File) -> bool:
+    """Whether a file imports flax, or a module of the project beside it does, before or after."""
+    graph = file.project.graph
+    importers = graph.importers(file.path)
+
+    def imports_flax(path: str) -> bool:
+        return any(imported.parts[:1] == ("flax",) for imported in graph.imported(path))
+
+    if any(map(imports_flax, (file.path, *graph.targets(file.path)))):
+        return True
+    return bool(importers) and all(map(imports_flax, importers))
 
 
 def first_free(

@@ -115,18 +115,20 @@ def _asks(file: File, test: ast.expr, is_body: bool, names: Collection[str]) -> 
     defined = file.definition(test)
     for node in ast.walk(defined):
         inner = file.definition(node) if isinstance(node, ast.Name) else node
-        if isinstance(inner, ast.Call) and _is_presence(inner, words):
+        if _is_presence(inner, words):
             return True
     if not _JAX_VERSION.search(file.text(test) + file.text(defined)):
         return False
     return _holds(file, defined) is not is_body
 
 
-def _is_presence(call: ast.Call, words: Collection[str]) -> bool:
-    """`hasattr(jax, "tree_map")`, or `getattr(jax, "tree_map", None)`."""
-    if getattr(call.func, "id", "") not in ("hasattr", "getattr") or len(call.args) < 2:
-        return False
-    asked = call.args[1]
+def _is_presence(node: ast.AST, words: Collection[str]) -> bool:
+    """`hasattr(jax, "tree_map")`, `getattr(jax, "tree_map", None)`, `"name" in config.values`."""
+    asked: ast.AST | None = None
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        asked = node.left
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("hasattr", "getattr"):
+        asked = node.args[1] if len(node.args) > 1 else None
     return isinstance(asked, ast.Constant) and asked.value in words
 
 

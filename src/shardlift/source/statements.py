@@ -123,6 +123,12 @@ def insert_below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
     return Edit(file.stretch(line, column, line, column), text)
 
 
+def string(file: File, value: str) -> str:
+    """A string literal in the quotes that the file has most of."""
+    text = file.source.text
+    return f"'{value}'" if text.count("'") > text.count('"') else f'"{value}"'
+
+
 def is_alone(file: File, statement: ast.stmt) -> bool:
     """Whether a statement shares its lines with nothing but a comment."""
     rest = line_bytes(file, statement.end_lineno or 0)[statement.end_col_offset or 0 :].strip()

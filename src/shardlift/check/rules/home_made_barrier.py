@@ -15,8 +15,9 @@ from shardlift.source.idioms import device_count
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
 from shardlift.source.outputs import returned_at
+from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import scope_name
-from shardlift.source.statements import delete_with_gap
+from shardlift.source.statements import delete, delete_with_gap, string
 
 _IMPORT = "from jax.experimental import multihost_utils"
 _FILLERS = frozenset(
@@ -34,12 +35,37 @@ def visit(file: File) -> Iterator[Match]:
             if file.called(filler) in _FILLERS and _only_waits(file, call, filler):
                 edits: tuple[Edit, ...] = ()
                 statement = file.index.statement(call)
-                if statement and _is_discarded(file, call) and file.many_processes:
+                counting = _counting(file, call)
+                waits = _is_discarded(file, call) and file.many_processes
+                if statement and (waits or counting):
                     scope = scope_name(file, statement).rpartition(".")[2] or "barrier"
-                    barrier = f'multihost_utils.sync_global_devices("{scope}")'
-                    edits = (file.replace(statement, barrier), *_without_function(file, call))
+                    barrier = f"multihost_utils.sync_global_devices({string(file, scope)})"
+                    gone = [delete(file, other) for other in counting]
+                    edits = (file.replace(statement, barrier), *gone)
+                    edits += _without_function(file, call)
                 text = "a barrier made with pmap: use sync_global_devices(name)"
                 yield Match(call, text, edits, frozenset({_IMPORT} if edits else ()))
+
+
+def _counting(file: File, call: ast.Call) -> list[ast.stmt]:
+    """What stands around `x = pmap(psum)(x)` to count the devices, and does nothing else.
+
+    That is `x = jnp.ones(...)` above it, and `assert x[0] == jax.device_count()` below it.
+    """
+    statement = file.index.statement(call)
+    block = getattr(file.index.parents.get(statement), "body", []) if statement else []
+    at = block.index(statement) if statement in block else 0
+    around = block[at - 1 : at + 2] if at else []
+    if [type(one) for one in around] != [ast.Assign, ast.Assign, ast.Assert]:
+        return []
+    filler, result, check = around
+    names = {file.text(target) for one in (filler, result) for target in one.targets}
+    scope = next(p for p in file.index.ancestors(call) if isinstance(p, (*FUNCTIONS, ast.Module)))
+    uses = [node for node in file.index.within(scope, ast.Name) if node.id in names]
+    lines = range(filler.lineno, (check.end_lineno or 0) + 1)
+    is_counted = isinstance(check.test, ast.Compare) and _counts(file, check.test, [*names])
+    fills = file.definition(call.args[0]) is filler.value
+    return [filler, check] if is_counted and fills and {u.lineno for u in uses} <= {*lines} else []
 
 
 def _without_function(file: File, call: ast.Call) -> tuple[Edit, ...]:

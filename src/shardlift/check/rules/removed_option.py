@@ -43,6 +43,7 @@ RULE = Rule(
         "settings.update('jax_array', True)",
         "import jax\nif hasattr(jax.config, 'jax_array'):\n"
         "    jax.config.update('jax_array', True)",
+        "import jax\njax.config.update('jax_array', 1) if 'jax_array' in jax.config.values else 0",
         "import jax\nif jax.__version_info__ < (0, 4):\n    jax.config.update('jax_array', True)",
     ),
     rewritten_as=frozenset({Kind.NAME}),

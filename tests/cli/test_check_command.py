@@ -37,6 +37,9 @@ def test_findings_exit_1(project: Path) -> None:
     assert (result.exit_code, result.output.startswith(first)) == (1, True)
     assert _run("-q").output == first
     assert "passed over: other.py" in _run("--verbose").output
+    none = _run("other.py")
+    assert none.exit_code == 0
+    assert "No findings in 1 file, 0 pmap sites. Checked for JAX" in none.output
     assert "2 files: 1 read, 1 passed over" in result.output
     closing = " ".join(result.output.split("looks for). ")[-1].split())
     assert "1 finding in 1 file, 1 pmap site: 1 [migrate]. Checked for JAX 0.12" in closing
@@ -61,12 +64,6 @@ def test_which_levels_fail(project: Path, text: str, fails: set[str]) -> None:
     assert {level for level in levels if _run("--fail-on", level).exit_code} == fails
     default = CliRunner().invoke(main, ["check"], catch_exceptions=False)
     assert bool(default.exit_code) is ("slow" in fails)
-
-
-def test_no_findings_exit_0(project: Path) -> None:
-    result = _run("other.py")
-    assert result.exit_code == 0
-    assert "No findings in 1 file, 0 pmap sites. Checked for JAX" in result.output
 
 
 @pytest.mark.parametrize(
@@ -98,9 +95,6 @@ def test_full_underlines_the_span(project: Path) -> None:
     assert lines[2] == "   3 | step = jax.pmap(train, axis_name='i')"
     assert lines[3] == "     |        " + "^" * len("jax.pmap(train, axis_name='i')")
     assert lines[4] == "  Nothing, as long as it works. Leaving pmap: jax.jit(jax.shard_map(...))."
-
-
-def test_full_shows_the_line_of_a_cell(project: Path) -> None:
     cells = [{"cell_type": "code", "source": s} for s in ("import jax", "x = 1\njax.pmap(f)")]
     (project / "n.ipynb").write_text(json.dumps({"cells": cells}))
     output = _run("n.ipynb", "--format", "full").output

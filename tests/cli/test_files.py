@@ -30,17 +30,27 @@ ALL = ["a.py", "b.gen.py", "d.py", "c.py", "e.py", "note.ipynb"]
 
 
 @pytest.mark.parametrize(
-    ("patterns", "left_out"),
+    ("patterns", "inner", "left_out"),
     [
-        ("", ()),
-        ("*.gen.py\n!b.gen.py\nbuild/", ("d.py",)),
-        ("lib\n!lib/c.py", ("d.py", "c.py", "e.py")),  # git does not look into an ignored folder
-        ("*\n!*/\n!a.py", ("b.gen.py", "d.py", "c.py", "e.py", "note.ipynb")),
+        ("", "", ()),
+        ("*.gen.py\n!b.gen.py\nbuild/", "", ("d.py",)),
+        ("lib\n!lib/c.py", "", ("d.py", "c.py", "e.py")),  # git does not look into such a folder
+        ("*\n!*/\n!a.py", "", ("b.gen.py", "d.py", "c.py", "e.py", "note.ipynb")),
+        ("c.py\ne.py", "!c.py\n/deep/", ("e.py",)),  # the inner file overrules the outer one
     ],
 )
-def test_patterns_of_git(tree: Path, patterns: str, left_out: tuple[str, ...]) -> None:
+def test_patterns_of_git(tree: Path, patterns: str, inner: str, left_out: tuple[str, ...]) -> None:
     (tree / ".gitignore").write_text(patterns)
+    (tree / "lib" / ".gitignore").write_text(inner)
     assert _names(tree) == [name for name in ALL if name not in left_out]
+    if patterns.startswith("c.py"):  # the rules of the repository hold in a part of it
+        assert _names(tree, "lib") == ["d.py", "c.py"]
+
+
+def test_a_repository_inside_of_another_one(tree: Path) -> None:
+    children.run(["git", "init", "-q", "lib"], check=True)
+    (tree / "lib" / ".gitignore").write_text("build/")
+    assert _names(tree) == [name for name in ALL if name != "d.py"]
 
 
 @pytest.mark.parametrize(
@@ -65,29 +75,12 @@ def test_excluded(tree: Path, pattern: str, left_out: tuple[str, ...]) -> None:
     assert [n for n in names if len(n) < 200] == [n for n in ALL if n not in left_out]
 
 
-def test_an_inner_file_overrules_an_outer_one(tree: Path) -> None:
-    (tree / ".gitignore").write_text("c.py\ne.py")
-    (tree / "lib" / ".gitignore").write_text("!c.py\n/deep/")
-    assert _names(tree) == ["a.py", "b.gen.py", "d.py", "c.py", "note.ipynb"]
-
-
-def test_the_rules_of_the_repository_hold_in_a_part_of_it(tree: Path) -> None:
-    (tree / ".gitignore").write_text("lib/deep/")
-    assert _names(tree, "lib") == ["d.py", "c.py"]
-
-
 def test_what_was_skipped_is_told(tree: Path) -> None:
     (tree / ".gitignore").write_text("lib/")
     (tree / "loop.py").symlink_to("loop.py")
     passed = Passed()
     list(find_files((".",), passed))
     assert passed.skipped == ["lib", "loop.py"]
-
-
-def test_a_repository_inside_of_another_one(tree: Path) -> None:
-    children.run(["git", "init", "-q", "lib"], check=True)
-    (tree / "lib" / ".gitignore").write_text("build/")
-    assert _names(tree) == ["a.py", "b.gen.py", "c.py", "e.py", "note.ipynb"]
 
 
 def test_many_wildcards_are_given_up(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

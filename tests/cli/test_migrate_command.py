@@ -90,19 +90,16 @@ def test_writing_and_running_again(project: Path) -> None:
     assert (project / "pkg/train.py").read_text() == text
 
 
-def test_what_was_refused_is_listed_and_exits_1(project: Path) -> None:
+def test_what_is_left_is_listed_and_is_the_exit_status(project: Path) -> None:
     (project / "other.py").write_text("import equinox as eqx\n\nf = eqx.filter_pmap(g)\n")
     result = _run("other.py", "--write")
     assert result.exit_code == 1
     assert "other.py:3:5: left as it is: equinox.filter_pmap" in result.stdout
     assert "1 left as it is" in result.stdout
-
-
-def test_a_file_that_is_not_python_is_named(project: Path) -> None:
     (project / "pkg/broken.py").write_text("import jax\njax.pmap(\n")
-    (left,) = json.loads(_run("--format", "json").stdout)["left"]
+    (left,) = json.loads(_run("pkg", "--format", "json").stdout)["left"]
     assert (left["code"], left["path"]) == ("unreadable", "pkg/broken.py")
-    result = _run("--write")
+    result = _run("pkg", "--write")
     assert "pkg/broken.py: not looked at: line 2" in result.stdout
     assert result.exit_code == 2
     assert (project / "pkg/train.py").read_text().endswith(DONE)
@@ -140,40 +137,17 @@ def test_mode_line_ends_and_encoding_stay(project: Path) -> None:
     assert content.endswith(b"step = spmd_map(f)\r\n")
 
 
-def test_a_notebook_keeps_its_layout(project: Path) -> None:
-    cells = [
-        {"cell_type": "markdown", "metadata": {}, "source": ["# \u00e9\n"]},
-        {
-            "cell_type": "code",
-            "execution_count": 3,
-            "metadata": {},
-            "outputs": [],
-            "source": ["%time\n", "import jax\n", "f = jax.pmap(g)"],
-        },
-    ]
-    document = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+def _notebook(path: Path, *sources: str) -> None:
+    cells = [{"source": source, "cell_type": "code"} for source in sources]
+    document = {"cells": cells, "nbformat": 4}
+    path.write_text(json.dumps(document, indent=3, ensure_ascii=False), encoding="utf-8")
+
+
+def test_a_notebook_is_shown_by_cell_and_keeps_its_layout(project: Path) -> None:
     path = project / "n.ipynb"
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    before = path.read_text(encoding="utf-8")
-    assert _run("n.ipynb", "--write").exit_code == 0
-    after = path.read_text(encoding="utf-8")
-    assert '"f = spmd_map(g)"' in after
-    kept = [line for line in before.splitlines() if "jax.pmap" not in line]
-    assert [line for line in after.splitlines() if line in set(kept)][: len(kept)]
-    new = json.loads(after)["cells"]
-    assert [cell["cell_type"] for cell in new] == ["markdown", "code", "code"]
-    assert new[2]["source"][:2] == ["%time\n", "import jax\n"]
-    assert _run("n.ipynb", "--write").exit_code == 0
-    assert path.read_text(encoding="utf-8") == after
-
-
-def test_the_diff_of_a_notebook_is_by_cell(project: Path) -> None:
-    sources = ["import jax\n", "y = jax.tree_map(f, x)", "x = 1", "f = jax.pmap(g)\nz = 2"]
-    cells = [{"cell_type": "code", "source": source} for source in sources]
-    (project / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    _notebook(path, "import jax", "y = jax.tree_map(f, x)", "# \u00e9", "f = jax.pmap(g)\nz = 2")
     diff = _run("n.ipynb").stdout.splitlines()
-    heads = [line for line in diff if line.startswith(("---", "+++"))]
-    assert heads == [
+    assert [line for line in diff if line.startswith(("---", "+++"))] == [
         "--- n.ipynb: cell 2",
         "+++ n.ipynb: cell 2",
         "--- /dev/null",
@@ -182,15 +156,16 @@ def test_the_diff_of_a_notebook_is_by_cell(project: Path) -> None:
         "+++ n.ipynb: cell 5",
     ]
     assert diff[-4:] == ["@@ -1,2 +1,2 @@", "-f = jax.pmap(g)", "+f = spmd_map(g)", " z = 2"]
-
-
-def test_places_of_a_notebook_that_share_a_reason_are_named_by_cell(project: Path) -> None:
-    cells = ["import jax", "f = jax.pmap(g, devices=some)", "\nh = jax.pmap(g, devices=some)"]
-    document = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
-    (project / "a.ipynb").write_text(json.dumps(document))
-    said = _run("a.ipynb").stderr
-    assert "a.ipynb:cell 2:1:5: left as it is: " in said
-    assert "(and 1 other place: a.ipynb:cell 3:2:5)" in said
+    kept = [line for line in path.read_text("utf-8").splitlines() if "(" not in line]
+    assert _run("n.ipynb", "--write").exit_code == 0
+    after = path.read_text("utf-8")
+    assert [line for line in kept if line not in after.splitlines()] == []
+    assert _run("n.ipynb", "--write").exit_code == 0
+    assert path.read_text("utf-8") == after
+    _notebook(path, "import jax", *["f = jax.pmap(g, devices=some)"] * 2)
+    said = _run("n.ipynb").stderr
+    assert "n.ipynb:cell 2:1:5: left as it is: " in said
+    assert "(and 1 other place: n.ipynb:cell 3:1:5)" in said
 
 
 NOTHING_RECORDED = '{"schema": "shardlift.capture", "version": 1}'
@@ -213,6 +188,7 @@ def test_global_says_what_keeps_its_axis_and_asks_for_facts(project: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--target-jax", "new"], "'new' is not a version such as 0.10.2"),
         (["--facts", "run.json"], "--facts is for --to global and --to jit"),
         (["--to", "global", "--facts", "missing.json"], "missing.json"),
         (["--to", "global", "--facts", "other.py"], "is damaged, or is not a capture"),
@@ -226,7 +202,7 @@ def test_global_says_what_keeps_its_axis_and_asks_for_facts(project: Path) -> No
     ],
 )
 @pytest.mark.usefixtures("project")
-def test_options_of_global_that_do_not_go_together(arguments: list[str], said: str) -> None:
+def test_options_that_do_not_go_together(arguments: list[str], said: str) -> None:
     Path("run.json").write_text(NOTHING_RECORDED)
     result = _run(*arguments)
     assert result.exit_code == 2
@@ -266,16 +242,6 @@ def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
     assert "needs JAX" not in _run("other.py", "--target-jax", "0.10").stderr
     told = json.loads(_run("other.py", "--format", "json").stdout)
     assert told["target_jax"] == "0.5"
-
-
-@pytest.mark.parametrize("arguments", [["--target-jax", "new"], []])
-def test_a_target_that_is_no_version(project: Path, arguments: list[str]) -> None:
-    (project / "pyproject.toml").write_text(
-        "" if arguments else '[tool.shardlift]\ntarget-jax = "new"\n'
-    )
-    result = _run("other.py", *arguments)
-    assert result.exit_code == 2
-    assert "'new' is not a version such as 0.10.2" in result.stderr
 
 
 PROJECT = '[project]\nname = "p"\ndependencies = ["optax", "jax[tpu]~=0.4.1"]\n'

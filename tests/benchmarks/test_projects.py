@@ -48,34 +48,37 @@ def test_a_project_is_measured_and_not_changed(project: Path) -> None:
     before, after = row["migrate"]["findings"]["ruff"]
     assert before >= after > 0  # `os` is not used
     assert (project / "pkg/train.py").read_text() == TRAIN
+    assert "<script>alert" not in page([row | {"project": "<script>alert(1)</script>"}])
+
+
+TESTS = """import jax
+def test_a(): assert jax.device_put_replicated(1, jax.devices()).shape == (4,)
+def test_b(): assert jax.local_device_count() == 4
+"""
+STARTER = """import sys
+import numpy as np
+from pkg.train import step
+for _ in range(int(sys.argv[1])): step(np.ones(4))
+print('step_ms 1.5')
+"""
 
 
 @pytest.mark.slow
-def test_own_tests_are_run_as_they_are_and_after_each_rewrite(project: Path) -> None:
-    (project / "pkg/train_test.py").write_text(
-        "import jax\n"
-        "def test_a(): assert jax.device_put_replicated(1, jax.devices()).shape == (4,)\n"
-        "def test_b(): assert jax.local_device_count() == 4\n"
-    )
-    (program,) = run_programs(project)
-    outcomes = [program.plain, program.run, program.fix, program.migrate]
-    assert [(o.passed, o.failed) for o in outcomes] == [(1, 1), (2, 0), (2, 0), (2, 0)]
-
-
-@pytest.mark.slow
-def test_a_starter_is_run_timed_and_verified(project: Path, tmp_path: Path) -> None:
+def test_own_tests_and_starters_are_run_as_they_are_and_after_each_rewrite(
+    project: Path, tmp_path: Path
+) -> None:
     (project / "pkg/train.py").write_text("import jax\nstep = jax.pmap(lambda x: x + 1)\n")
+    (project / "pkg/train_test.py").write_text(TESTS)
     starter = tmp_path / "owner+proj.py"
-    starter.write_text(
-        "import sys\nimport numpy as np\nfrom pkg.train import step\n"
-        "for _ in range(int(sys.argv[1])): step(np.ones(4))\nprint('step_ms 1.5')\n"
-    )
-    (program,) = run_programs(project, [starter])
-    outcomes = [program.plain, program.run, program.fix, program.migrate]
+    starter.write_text(STARTER)
+    (tested,), (started,) = run_programs(project), run_programs(project, [starter])
+    outcomes = [tested.plain, tested.run, tested.fix, tested.migrate]
+    assert [(o.passed, o.failed) for o in outcomes] == [(1, 1), (2, 0), (2, 0), (2, 0)]
+    outcomes = [started.plain, started.run, started.fix, started.migrate]
     assert [outcome.passed for outcome in outcomes] == [1, 1, 1, 1]
-    assert program.speed == 1.0
-    assert program.verified.startswith("1 site: 1 identical")
-    text = page([measure(project) | {"programs": [asdict(program)]}])
+    assert started.speed == 1.0
+    assert started.verified.startswith("1 site: 1 identical")
+    text = page([measure(project) | {"programs": [asdict(started)]}])
     assert "in 1 every site that ran is identical" in text
     assert "1/1/1/1" in text
 
@@ -94,12 +97,6 @@ def test_a_run_goes_on_with_what_a_row_lacks(
     row = json.loads((tmp_path / "out/rows.json").read_text())["owner/proj"]
     assert row["programs"] == []  # kept: it was not asked for again
     assert "1 project, 1 place where" in (tmp_path / "out/index.html").read_text()
-
-
-def test_a_hostile_name_is_escaped(project: Path) -> None:
-    row = measure(project)
-    row["project"] = "<script>alert(1)</script>"
-    assert "<script>alert" not in page([row])
 
 
 @pytest.mark.parametrize(

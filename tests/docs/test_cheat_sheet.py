@@ -24,6 +24,7 @@ def test_every_row_is_the_same_program_three_times() -> None:
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         for names in columns:
             exec(setup.text, names)
+        assert 10 < len(_rows()) < 20  # it fits on one screen
         for what, *cells in _rows():
             values = [_value(cell, names) for cell, names in zip(cells, columns, strict=True)]
             for value in values[1:]:
@@ -48,10 +49,3 @@ def _assert_same(stacked: np.ndarray, other: np.ndarray, what: str) -> None:
     np.testing.assert_allclose(
         stacked.ravel(), np.tile(other.ravel(), copies), rtol=1e-5, err_msg=what
     )
-
-
-def test_the_words_of_the_sheet_are_few() -> None:
-    """It fits on one screen, and almost every cell is code."""
-    cells = [cell for _, *row in _rows() for cell in row]
-    assert sum(not cell.startswith("`") for cell in cells) == 3
-    assert len(_rows()) < 20

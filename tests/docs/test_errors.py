@@ -40,10 +40,7 @@ def test_a_page_has_all_its_parts(page: Path) -> None:
     assert "```python" in fix
     assert "shardlift" in fix or "SL" in fix
 
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_rule_finds_the_program(page: Path) -> None:
-    text = page.read_text()
+    assert len(PAGES) >= 50
     named = set(re.findall(r"\[(SL\d{3})\]\(\.\./rules/\1\.md\)", text))
     assert named <= set(all_rules())
     if by := re.search(r"^Found by \[(SL\d{3})\]", text, re.MULTILINE):
@@ -53,7 +50,3 @@ def test_the_rule_finds_the_program(page: Path) -> None:
         assert _found(page) <= {"SL201", "SL701", "SL710"}
     else:
         assert "`shardlift check`" in text or "SL" in text
-
-
-def test_there_are_many() -> None:
-    assert len(PAGES) >= 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -45,23 +46,25 @@ BAD = {
     "failed": "'''sh\nfalse\n'''\n",
     "diff": "'''sh\necho a\n'''\n'''diff\n-b\n'''\n",
 }
+AFTER = ("", "'''python\n2\n'''\n", "'''sh\ntrue\n'''\n")  # an error that is not shown
 
 
-@pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
-def test_what_holds_passes(tmp_path, monkeypatch, text) -> None:  # type: ignore[no-untyped-def]
-    _run(tmp_path, monkeypatch, text)
-
-
-@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
-def test_what_does_not_hold_fails(tmp_path, monkeypatch, text) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(MismatchError):
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        *((text, None) for text in GOOD.values()),
+        *((text, MismatchError) for text in BAD.values()),
+        *((f"'''python\n1 / 0\n'''\n{after}", ZeroDivisionError) for after in AFTER),
+    ],
+)
+def test_what_holds_passes_and_nothing_else(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    error: type[Exception] | None,
+) -> None:
+    with contextlib.nullcontext() if error is None else pytest.raises(error):
         _run(tmp_path, monkeypatch, text)
-
-
-@pytest.mark.parametrize("after", ["", "'''python\n2\n'''\n", "'''sh\ntrue\n'''\n"])
-def test_an_error_that_is_not_shown_is_one(tmp_path, monkeypatch, after) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ZeroDivisionError):
-        _run(tmp_path, monkeypatch, "'''python\n1 / 0\n'''\n" + after)
 
 
 def test_a_block_that_does_not_end(tmp_path: Path) -> None:

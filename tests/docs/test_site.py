@@ -17,7 +17,8 @@ import shardlift.arrays
 import shardlift.facts
 from shardlift.check.rules import all_rules
 from shardlift.cli import COMMANDS
-from tests.docs.pages import DOCS, all_pages
+from tests import children
+from tests.docs.pages import DOCS, ROOT, all_pages
 
 REFERENCE = "\n".join(path.read_text() for path in (DOCS / "reference").glob("*.md"))
 
@@ -34,26 +35,18 @@ def test_every_rule_has_a_page_with_its_errors(monkeypatch: pytest.MonkeyPatch) 
     assert "(../errors/gradient_too_large.md)" in made["SL501.md"]
 
 
-def test_every_command_has_a_page_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_has_a_page_with_its_options_and_a_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = _generator("command_pages", monkeypatch).pages()
     assert set(made) == {"index.md", *(f"{name}.md" for name in COMMANDS)}
     assert "| `--devices INTEGER RANGE` |" in made["run.md"]
     assert "```sh\nshardlift check " in made["check.md"]
-
-
-def test_every_command_has_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _generator("command_pages", monkeypatch).pages()
-    sessions = _generator("terminal_pictures", monkeypatch).SESSIONS
-    assert set(sessions) == set(COMMANDS)
+    assert set(_generator("terminal_pictures", monkeypatch).SESSIONS) == set(COMMANDS)
     for name in COMMANDS:
         assert f"](../_static/terminal/{name}.svg)" in made[f"{name}.md"]
-
-
-@pytest.mark.parametrize("path", sorted((DOCS / "_static" / "terminal").glob("*.svg")), ids=str)
-def test_a_picture_is_made_of_this_machine_alone(path: Path) -> None:
-    text = path.read_text()
-    assert not re.findall(r"url\((?!#)|href|@import|/tmp/|/home/|/root/", text)
-    assert path.stem in COMMANDS
+        text = (DOCS / "_static" / "terminal" / f"{name}.svg").read_text()
+        assert not re.findall(r"url\((?!#)|href|@import|/tmp/|/home/|/root/", text)
 
 
 def test_a_picture_shows_what_was_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,3 +77,14 @@ def test_every_page_is_in_a_toctree() -> None:
                     found = page.parent.glob(f"{entry}.md")
                     listed |= {path.resolve() for path in found}
     assert {page.resolve() for page in all_pages()[1:]} - listed == {(DOCS / "index.md").resolve()}
+
+
+@pytest.mark.exhaustive
+def test_no_page_loads_anything_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("sphinx")
+    command = [sys.executable, "-m", "sphinx", "-W", "-n", "-q", str(DOCS), str(tmp_path)]
+    children.run(command, cwd=ROOT, check=True)
+    loaded = re.compile(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"((?:https?:)?//[^\"]*)\"")
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > 50
+    assert [page for page in pages if loaded.search(page.read_text())] == []

@@ -38,9 +38,6 @@ def test_the_hook_finds_what_it_is_for(tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert result.output.startswith("old.py:3:8: SL105 ")
     assert CliRunner().invoke(main, [*options, "new.py"]).exit_code == 0
-
-
-def test_the_hook_needs_nothing_that_is_not_declared():
     assert declared("id") == "shardlift-check"
     assert declared("language") == "python"  # pre-commit installs the package, without extras
     assert declared("types_or") == "[python, jupyter]"
@@ -56,14 +53,11 @@ def steps() -> list[str]:
 def test_the_action_is_composite_and_takes_inputs_as_data():
     assert "using: composite" in ACTION
     assert len(steps()) == 2
+    assert steps()[0].strip().endswith('pip install --quiet "$GITHUB_ACTION_PATH"')
     assert not any("${{" in script for script in steps())
     used = set(re.findall(r"\$\{\{ inputs\.(\w+) \}\}", ACTION))
     inputs = ACTION.partition("inputs:")[2].partition("runs:")[0]
     assert used == set(re.findall(r"^  (\w+):$", inputs, re.MULTILINE))
-
-
-def test_the_action_installs_this_very_version():
-    assert steps()[0].strip().endswith('pip install --quiet "$GITHUB_ACTION_PATH"')
 
 
 def test_the_action_and_the_hook_import_nothing_of_the_pull_request():

@@ -275,7 +275,7 @@ def test_ways_to_say_equal(equal):
 @pytest.mark.parametrize(
     ("equal", "error", "words"),
     [
-        (2, ValueError, "equal names argument 2, but there are 2 positional ones"),
+        (2, ValueError, "an argument 2 that does not exist: the arguments are state, batch"),
         ("stat", ValueError, "an argument 'stat' that does not exist: the arguments are state"),
         (1.5, TypeError, "equal takes positions and names of arguments; got 1.5"),
         ((True, False), TypeError, "equal takes positions and names of arguments; got .True"),

@@ -133,10 +133,6 @@ def equal_leaves(
     names = positional_names(fun)[: len(args)]
     known |= {name: k for k, name in enumerate(names)} | {name: name for name in kwargs}
     for name in named:
-        if isinstance(name, int) and name not in known:
-            raise ValueError(
-                f"equal names argument {name}, but there are {len(args)} positional ones."
-            )
         if name not in known:
             there = ", ".join([*names, *kwargs]) or f"{len(args)} positional ones"
             raise ValueError(

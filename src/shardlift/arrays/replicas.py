@@ -64,13 +64,7 @@ def unreplicate(tree: Any, check: bool = False) -> Any:
     """
     if check:
         _check_equal(tree)
-    try:
-        return jax.tree.map(_first_row, tree)
-    except _NoRowsError:
-        path, leaf = next((p, x) for p, x in leaf_paths(tree) if 0 in getattr(x, "shape", ())[:1])
-        raise ValueError(
-            f"the leaf {path} has shape {leaf.shape}: it has no rows, so there is no first replica."
-        ) from None
+    return jax.tree_util.tree_map_with_path(_first_row, tree)
 
 
 def differing(leaf: Any) -> list[str]:
@@ -129,14 +123,13 @@ def _check_equal(tree: Any) -> None:
             )
 
 
-class _NoRowsError(Exception):
-    pass
-
-
-def _first_row(leaf: Any) -> Any:
+def _first_row(path: Any, leaf: Any) -> Any:
     ndim = getattr(leaf, "ndim", 0)
     if ndim and not leaf.shape[0]:
-        raise _NoRowsError
+        raise ValueError(
+            f"the leaf {jax.tree_util.keystr(path) or '<leaf>'} has shape {leaf.shape}: it has no "
+            "rows, so there is no first replica."
+        )
     if isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
         block = leaf.addressable_data(0)
         if not ndim:

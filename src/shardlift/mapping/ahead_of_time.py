@@ -19,7 +19,7 @@ Kwargs = dict[str, Any]
 def lower(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
     """Lower the program; in a job of many processes its compiled form converts arrays too."""
     lowered, plan = use_program(site, args, kwargs, lambda program, a, k: program.lower(*a, **k))
-    return lowered if plan.bridge is None else LocalLowered(lowered, plan.bridge)
+    return lowered if plan.bridge is None else LocalStage(lowered, plan.bridge)
 
 
 def trace(site: MappedFunction, args: Args, kwargs: Kwargs) -> Any:
@@ -74,33 +74,22 @@ def use_program(
     return site.with_plan(site.take_apart(args, kwargs), run)
 
 
-class LocalLowered:
-    """A lowered program of many processes that compiles to a `LocalCompiled`."""
+class LocalStage:
+    """A lowered or compiled program of many processes; called, it takes the rows of this one."""
 
-    def __init__(self, lowered: jax.stages.Lowered, bridge: Bridge) -> None:
-        self._lowered = lowered
+    def __init__(self, stage: Any, bridge: Bridge) -> None:
+        self._stage = stage
         self._bridge = bridge
 
-    def compile(self, *args: Any, **kwargs: Any) -> LocalCompiled:
+    def compile(self, *args: Any, **kwargs: Any) -> LocalStage:
         """Compile for the devices of all processes."""
-        return LocalCompiled(self._lowered.compile(*args, **kwargs), self._bridge)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lowered, name)
-
-
-class LocalCompiled:
-    """A compiled program of many processes that takes and returns the rows of this one."""
-
-    def __init__(self, compiled: jax.stages.Compiled, bridge: Bridge) -> None:
-        self._compiled = compiled
-        self._bridge = bridge
+        return LocalStage(self._stage.compile(*args, **kwargs), self._bridge)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run; the arguments are those given to ``lower``, without the static ones."""
         global_args, global_kwargs = self._bridge.globals_of(args, kwargs)
-        out = self._compiled(*global_args, **global_kwargs)
+        out = self._stage(*global_args, **global_kwargs)
         return jax.tree.map(self._bridge.to_local, out)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._compiled, name)
+        return getattr(self._stage, name)

@@ -1,4 +1,4 @@
-"""Random programs and calls against ``jax.vmap``, on small integers: every bit must agree."""
+"""Random programs against ``jax.vmap``, on small integers: every bit must agree."""
 
 from __future__ import annotations
 
@@ -24,21 +24,6 @@ VIEWS = {
     "pair": lambda x: Pair(None, x),
     "opaque": Opaque,
 }
-
-
-def examples(count: int, exhaustive: int) -> settings:
-    """So many random examples; the larger number with `--exhaustive`."""
-    return settings(
-        max_examples=exhaustive if os.environ.get(QUICK) == "0" else count,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.explicit, Phase.generate),  # shrinking compiles a program hundreds of times
-    )
-
-
-# ---- programs
 
 
 class Argument(NamedTuple):
@@ -185,7 +170,14 @@ def place(value: Any, how: str, rows: int, axis: int | None) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
-@examples(12, exhaustive=60)
+@settings(
+    max_examples=60 if os.environ.get(QUICK) == "0" else 12,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate),  # shrinking compiles a program hundreds of times
+)
 @given(programs())
 def test_random_programs(program: Program) -> None:
     rng = np.random.default_rng(program.seed)
@@ -207,30 +199,3 @@ def test_random_programs(program: Program) -> None:
         for k, x in enumerate(placed):
             if k not in program.donate:
                 np.testing.assert_array_equal(np.asarray(x), values[k])  # it is still there
-
-
-# ---- one site, many calls: the choice of a program, and the hot path
-
-bumped = pmap(lambda tree, scale: jax.tree.map(lambda x: x * scale + lax.psum(x, "n"), tree), "n")
-calls = st.tuples(
-    st.integers(1, 8),
-    st.sampled_from([*VIEWS]),
-    st.sampled_from([np.float32, np.int32]),
-    st.sampled_from(["numpy", "device", "rows", "keyword"]),
-    st.integers(0, 99),
-)
-
-
-@pytest.mark.slow
-@examples(6, exhaustive=80)
-@given(st.lists(calls, min_size=10, max_size=40))
-def test_one_site_many_sizes(sequence: list[Any]) -> None:
-    """Rows, structures, dtypes and places in any order give what NumPy gives."""
-    for rows, view, dtype, how, seed in sequence:
-        x = np.random.default_rng(seed).integers(-9, 9, (rows, 2)).astype(dtype)
-        tree = VIEWS[view](x if how == "keyword" else place(x, how, rows, 0))
-        scale = np.full(rows, 3, dtype)
-        got = bumped(tree, scale=scale) if how == "keyword" else bumped(tree, scale)
-        (leaf,) = jax.tree.leaves(got)
-        assert leaf.dtype == dtype
-        np.testing.assert_array_equal(leaf, x * dtype(3) + x.sum(0))

@@ -286,14 +286,13 @@ class MappedFunction:
             self._learn(call, plan, need)
         return self._inner.get(self._signature(call), ())
 
-    def _learn(self, call: Call, plan: Plan | None, need: NeedsInner) -> None:
-        known = plan.inner if plan is not None else ()
+    def _learn(self, call: Call, plan: Plan, need: NeedsInner) -> None:
         signature = self._signature(call)
         with self._lock:
             # The oldest is dropped; tracing will find its axes again when they are needed.
             while len(self._inner) >= MAX_SIGNATURES and signature not in self._inner:
                 del self._inner[next(iter(self._inner))]
-            self._inner[signature] = (*known, need.axis)
+            self._inner[signature] = (*plan.inner, need.axis)
 
     def _signature(self, call: Call) -> Any:
         """What decides which nested pmaps a call will run."""

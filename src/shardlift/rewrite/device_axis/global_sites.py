@@ -84,9 +84,7 @@ class GlobalSite:
         if not arrays.isdisjoint(_spellings(path)):
             return OutputKind.ARRAY
         inside = tuple(f"{spelling}{sign}" for spelling in _spellings(path) for sign in "[.")
-        if any(known.startswith(inside) for known in (*arrays, *(p.path for p in proofs))):
-            return OutputKind.TREE
-        is_tree = any(p.path in _spellings(path) and p.leaves > 1 for p in proofs)
+        is_tree = any(known.startswith(inside) for known in (*arrays, *(p.path for p in proofs)))
         return OutputKind.TREE if is_tree else None
 
     def length(self) -> int | None:

@@ -13,7 +13,7 @@ from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, NodePlac
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
-from shardlift.source.values import Instance, Known
+from shardlift.source.values import Instance
 
 
 @singledispatch
@@ -119,9 +119,6 @@ class Visitor:
     def _set_attribute(self, target: ast.Attribute, cell: Cell) -> None:
         owner = self.instance(target.value)
         module = self.program.module_of(self.file, target.value)
-        for value in self.file.values(target.value):
-            if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):
-                self.program.hand_on(value, self.at(target))
         if owner is not None:
             self.base(target)
             self.program.attribute(owner.node, target.attr).unify(cell)

@@ -58,8 +58,11 @@ class Finding:
 
 def check(number: int, path: Path, counts: Counter[str]) -> list[Finding]:
     """Run, migrate and run again the program of a number; ``path`` is where it is written."""
-    text = Writer(number).program()
-    path.write_text(text)
+    return compare(Writer(number).program(), path, counts, number)
+
+
+def compare(text: str, path: Path, counts: Counter[str], number: int = 0) -> list[Finding]:
+    """Run, migrate and run again a program."""
     recorder = Recorder()
     try:
         with legacy(recorder=recorder):

@@ -5,13 +5,11 @@ Of values in this process, and in programs that are run before and after their m
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
-import runpy
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,13 +20,9 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
-from shardlift import legacy  # noqa: E402
-from shardlift.facts import Capture, Recorder  # noqa: E402
-from shardlift.rewrite.engine import migrate  # noqa: E402
-from shardlift.rewrite.goal import Goal  # noqa: E402
 from shardlift.rewrite.helper_texts.reading import first_row, unreplicate  # noqa: E402
 from tests import children, shared  # noqa: E402
-from tests.rewrite.captures import dated  # noqa: E402
+from tests.fuzz.migrate import compare  # noqa: E402
 
 NUMBERS = np.arange(24, dtype=np.float32).reshape(8, 3) + 1
 
@@ -248,41 +242,6 @@ def _program(returned: str) -> str:
 PROGRAMS = {**FLOWS, **{name: _program(text) for name, text in RETURNED.items()}}
 
 
-def printed(path: Path) -> str:
-    """What a program writes to standard output, and the error that ends it."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        try:
-            runpy.run_path(str(path), run_name="__main__")
-        except Exception as error:
-            print(type(error).__name__, error)
-    return out.getvalue()
-
-
-def migrated(path: Path, goal: Goal, facts: Capture | None) -> str:
-    """The text of a program after its migration."""
-    only, text = str(path), path.read_text()
-    result = migrate(
-        [only], lambda _: text.encode(), lambda p: p == only, goal, facts=dated(facts, {only: text})
-    )
-    return result.files[0].after
-
-
-def difference(folder: Path, text: str) -> str:
-    """How a program and what it is migrated to differ in what they print; empty if they do not."""
-    before, after = folder / "before.py", folder / "after.py"
-    before.write_text(HEAD + text)
-    recorder = Recorder()
-    with legacy(recorder=recorder):
-        expected = printed(before)
-    for goal, facts in ((Goal.SHARD_MAP, None), (Goal.GLOBAL, recorder.capture())):
-        after.write_text(migrated(before, goal, facts))
-        with legacy():  # for sites that keep pmap
-            got = printed(after)
-        if got != expected:
-            return f"{goal}: {expected}\n---- became\n{got}\n---- in\n{after.read_text()}"
-    return ""
-
-
 def _differences() -> dict[str, str]:
     """The difference of each program, computed in one process as legacy programs are run."""
     settings = {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu", children.QUICK: "1"}
@@ -303,5 +262,7 @@ def test_programs_print_the_same_before_and_after(name: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        found = {name: difference(Path(folder), text) for name, text in PROGRAMS.items()}
-    print(json.dumps(found))
+        path, counts = Path(folder, "program.py"), Counter[str]()
+        checks = {name: compare(HEAD + text, path, counts) for name, text in PROGRAMS.items()}
+    assert counts["programs"] == len(PROGRAMS), counts
+    print(json.dumps({name: "\n".join(map(str, found)) for name, found in checks.items()}))

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from shardlift.rewrite import output_reads, placement, removed_names, shim, sites, unfollowed
 from shardlift.rewrite.alignment import keep_aligned
@@ -20,7 +21,7 @@ from shardlift.rewrite.repairs import is_repair
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
-from shardlift.source.scopes import FUNCTIONS
+from shardlift.source.scopes import FUNCTIONS, all_arguments
 from shardlift.source.text import Source, read_source
 
 # What is done to each file, in this order; where two want the same text the outer one has it,
@@ -176,19 +177,14 @@ def _is_deferred(file: File, node: ast.AST) -> bool:
     """Whether a node is in the body of a function, or in an annotation that is not evaluated."""
     imports = file.index.nodes(ast.ImportFrom)
     named = {alias.name for one in imports if one.module == "__future__" for alias in one.names}
-    child = node
-    for parent in file.index.ancestors(node):
+    for child, parent in pairwise([node, *file.index.ancestors(node)]):
+        annotations = [getattr(parent, "annotation", None), getattr(parent, "returns", None)]
         if isinstance(parent, FUNCTIONS):
-            body = parent.body
-            if child is body or (isinstance(body, list) and child in body):
+            if child is parent.body or (isinstance(parent.body, list) and child in parent.body):
                 return True
-            defaults = [*parent.args.defaults, *parent.args.kw_defaults]
-            is_run = child in (*defaults, *getattr(parent, "decorator_list", ()))
-        else:
-            is_run = child is not getattr(parent, "annotation", None)
-        if not is_run and "annotations" in named:
+            annotations += [argument.annotation for argument in all_arguments(parent.args)]
+        if child in annotations and "annotations" in named:
             return True
-        child = parent
     return False
 
 

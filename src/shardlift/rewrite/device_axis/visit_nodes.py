@@ -82,18 +82,13 @@ def _sequence(node: ast.Tuple | ast.List, v: Visitor) -> Cell:
 
 @visit.register
 def _dict(node: ast.Dict, v: Visitor) -> Cell:
-    cell = Cell()
-    if not all(key is None or _text(key) is not None for key in node.keys):
-        cell.collapse()  # what it holds is in its class
-    for key, value in zip(node.keys, node.values, strict=True):
-        inner = v.value(value)
-        if (text := _text(key)) is not None:
-            cell.part(text).unify(inner)
-        elif key is None:
-            cell = cell.collapse().unify(inner.collapse())
-        else:
+    cell, texts = Cell(), [_text(key) for key in node.keys]
+    if None in texts:  # a computed key, or a dict that is unpacked: all that it holds is one class
+        cell.collapse()
+    for key, text, value in zip(node.keys, texts, node.values, strict=True):
+        if text is None:
             v.lose(key, "is the key of a dict")
-            cell.unify(inner)
+        cell.part(text if text is not None else EACH).unify(v.value(value))
     return cell
 
 

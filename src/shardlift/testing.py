@@ -9,7 +9,7 @@ def test_train_step():
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -22,18 +22,6 @@ from shardlift.verify.compare.array_distance import Tolerance, distance, within
 from shardlift.verify.compare.leaf_comparison import identical, structure, words
 
 __all__ = ["assert_same_as_pmap"]
-
-
-class _Difference(NamedTuple):
-    """An output that is not the same."""
-
-    path: str
-    what: str
-    cause: str = ""
-
-    def __str__(self) -> str:
-        cause = f"\n    likely: {self.cause}" if self.cause else ""
-        return f"  {self.path}: {self.what}{cause}"
 
 
 def assert_same_as_pmap(
@@ -75,7 +63,7 @@ def assert_same_as_pmap(
     differences = list(_differences(before, after, Tolerance(ulps, rtol, atol)))
     if differences:
         head = f"{_name(new)} differs from pmap in {len(differences)} of {len(before)} outputs:"
-        raise AssertionError("\n".join([head, *map(str, differences)]))
+        raise AssertionError("\n".join([head, *differences]))
 
 
 def _copied(tree: Any) -> Any:
@@ -89,33 +77,38 @@ def _outputs(tree: Any) -> list[HostArray]:
 
 def _differences(
     before: Sequence[HostArray], after: Sequence[HostArray], tolerance: Tolerance
-) -> Iterator[_Difference]:
+) -> Iterator[str]:
     def same(i: int, j: int) -> bool:
         return same_digest(before[i].digest, after[j].digest)
 
     paired = pair_leaves([x.form for x in before], [x.form for x in after], [same])
-    yield from (_Difference(before[k].form.path, "only pmap returns it") for k in paired.before)
-    yield from (_Difference(after[k].form.path, "pmap does not return it") for k in paired.after)
+    yield from (_line(before[k], "only pmap returns it") for k in paired.before)
+    yield from (_line(after[k], "pmap does not return it") for k in paired.after)
     for i, j in paired.pairs:
-        difference = _difference(before[i], after[j], tolerance)
-        if difference is not None:
-            yield difference
+        if difference := _difference(before[i], after[j], tolerance):
+            yield _line(before[i], *difference)
 
 
-def _difference(before: HostArray, after: HostArray, tolerance: Tolerance) -> _Difference | None:
+def _line(output: HostArray, what: str, cause: str = "") -> str:
+    return f"  {output.form.path}: {what}" + (f"\n    likely: {cause}" if cause else "")
+
+
+def _difference(
+    before: HostArray, after: HostArray, tolerance: Tolerance
+) -> tuple[str, str] | None:
+    """What differs, and the likely cause."""
     forms = before.form, after.form
     mismatch = structure(*forms)
     if mismatch is not None:
-        return _Difference(before.form.path, *mismatch)
+        return mismatch
     if before.values is None or after.values is None:
-        return _Difference(before.form.path, "it cannot be read, so it was not compared")
+        return "it cannot be read, so it was not compared", ""
     if identical(forms, (before.digest, after.digest)):
         return None
     left, right, axis = together(before.values, after.values, (forms[0].axis, forms[1].axis))
     if tolerance and within(left, right, tolerance):
         return None
-    cause = causes.likely(left, right, axis, _devices(forms))
-    return _Difference(before.form.path, words(distance(left, right)), cause)
+    return words(distance(left, right)), causes.likely(left, right, axis, _devices(forms))
 
 
 def _devices(forms: tuple[ArrayForm, ArrayForm]) -> int:

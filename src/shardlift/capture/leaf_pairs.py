@@ -34,11 +34,10 @@ def pair_leaves(
     counts where it leaves no choice; the order counts only if both sides have as many leaves left.
     """
     rest = _Unpaired(before, after)
-    equal_paths = {form.path for form in before} == {form.path for form in after}
-    rest.take_by_key(lambda form: form.path if equal_paths or _names(form) else None)
+    if {form.path for form in before} == {form.path for form in after}:
+        rest.take_by_key(lambda form: form.path)
     rest.take_by_key(lambda form: _parts(form) if _names(form) else None)
     rest.take_by_key(_names)
-    rest.take_by_key(_last_name)
     for same in equalities:
         rest.take_equal(same)
     if len(before) == len(after):
@@ -117,10 +116,3 @@ def _parts(form: ArrayForm) -> tuple[str, ...]:
 def _names(form: ArrayForm) -> tuple[str, ...]:
     """The names in a path, without numbers."""
     return tuple(part for part in _parts(form) if not part.isdigit())
-
-
-def _last_name(form: ArrayForm) -> tuple[str, ...]:
-    """The last name in a path, with the numbers behind it."""
-    parts = _parts(form)
-    first = max((k for k, part in enumerate(parts) if not part.isdigit()), default=None)
-    return () if first is None else parts[first:]

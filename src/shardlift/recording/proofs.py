@@ -16,8 +16,6 @@ from shardlift.capture.proofs import joined
 from shardlift.capture.schema import Proof
 from shardlift.recording.site_records import clip
 
-MOST_ARGUMENTS = 16  # that are told apart; of more, an output needs all
-
 
 def proofs(
     jaxpr: Any,
@@ -56,8 +54,6 @@ def _needs(
     """For each output, the positions of the arguments that its proof needs."""
     everything = tuple(sorted(positions))
     best = [bool(is_proven) for is_proven in proven(positions)]
-    if len(positions) > MOST_ARGUMENTS:
-        return [everything if fine else None for fine in best]
     without = {k: proven(positions - {k}) for k in everything}
     wanted = [
         tuple(k for k in everything if not without[k][n]) if fine else None

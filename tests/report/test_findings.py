@@ -161,7 +161,7 @@ def test_every_command_can_be_typed():
                 assert any(rule.startswith(code) for rule in rules)
 
 
-def test_lines_of_the_sites_own_file_are_named_by_their_number():
+def test_the_lines_that_read_are_named():
     reads = tuple(Read(ReadBy.INDEX, file, line, 1, 4) for file, line in (("a.py", 7), ("b.py", 9)))
     (finding,) = findings_of(site(file="a.py", reads=reads), ONE)
-    assert "(line 7, b.py:9)" in finding.what
+    assert "(a.py:7, b.py:9)" in finding.what

@@ -7,6 +7,7 @@ archive with one member per array, as `record_legacy.py` writes it, can be read 
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -50,18 +51,15 @@ def save(arrays: Mapping[str, Bytes], capture: str | os.PathLike[str]) -> None:
 
 def _pack(arrays: Mapping[str, Bytes]) -> dict[str, Bytes]:
     """One array of all bytes, where each object is stored once, and the places of the arrays."""
-    index: dict[str, tuple[int, int]] = {}
-    places: dict[int, tuple[int, int]] = {}
-    parts: list[Bytes] = []
-    end = 0
-    for name, array in arrays.items():
-        if id(array) not in places:
-            places[id(array)] = end, end + array.nbytes
-            end += array.nbytes
-            parts.append(array)
-        index[name] = places[id(array)]
-    text = np.frombuffer(json.dumps(index).encode(), np.uint8)
-    return {"index": text, "bytes": np.concatenate(parts)}
+    distinct = {id(array): array for array in arrays.values()}
+    ends = itertools.accumulate(array.nbytes for array in distinct.values())
+    places = {
+        number: (end - array.nbytes, end)
+        for (number, array), end in zip(distinct.items(), ends, strict=True)
+    }
+    index = json.dumps({name: places[id(array)] for name, array in arrays.items()})
+    text = np.frombuffer(index.encode(), np.uint8)
+    return {"index": text, "bytes": np.concatenate([*distinct.values()])}
 
 
 def _unpack(packed: Mapping[str, Bytes]) -> dict[str, Bytes]:

@@ -44,7 +44,7 @@ class _Thread(threading.local):
 here = _Thread()  # the call that this thread is in
 
 
-def on_duration(event: str, duration_secs: float, **details: Any) -> None:
+def on_duration(event: str, duration_secs: float, **details: Any) -> None:  # noqa: ARG001
     """Listener of ``jax.monitoring``; called on the thread that compiled or traced."""
     running = here.running
     if running is None or event not in (_COMPILED, _TRACED):

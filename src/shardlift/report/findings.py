@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shardlift.capture.schema import (
@@ -12,7 +12,6 @@ from shardlift.capture.schema import (
     CompileReason,
     Move,
     MovedBy,
-    Read,
     ReadBy,
     ReasonKind,
     SiteFacts,
@@ -238,7 +237,7 @@ def _reads(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
     for how, (code, name, fix) in _READS.items():
         reads = [read for read in site.reads if read.how is how]
         if reads:
-            lines = list_names(_lines(reads, site.file, capture))
+            lines = list_names(dict.fromkeys(capture.place(r.file, r.line) for r in reads))
             times = sum(read.count for read in reads)
             total = sum(read.nbytes for read in reads)
             yield ReportItem(
@@ -249,13 +248,6 @@ def _reads(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
                 seconds=sum(read.seconds for read in reads),
                 nbytes=total,
             )
-
-
-def _lines(reads: Iterable[Read], beside: str, capture: Capture) -> list[str]:
-    """The lines that read; lines of the file ``beside`` are named without it."""
-    places = (capture.place(read.file, read.line) for read in reads)
-    names = (place.removeprefix(f"{beside}:") for place in places)
-    return list(dict.fromkeys(f"line {name}" if name.isdigit() else name for name in names))
 
 
 def _equal(site: SiteFacts) -> Iterator[ReportItem]:

@@ -22,18 +22,13 @@ for step in ("one", "two"):
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_a_spinner_that_goes_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
+def test_only_a_terminal_shows_a_spinner_that_goes_away(tmp_path: Path, name: str) -> None:
     _, printed = on_a_terminal([sys.executable, "-c", WORK], tmp_path)
     assert set(SPINNER) & set(printed)
     assert lines_left(printed) == ["one is done", "two is done"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["FORCE_COLOR", "TTY_COMPATIBLE"])
-def test_a_pipe_shows_none_whatever_asks_for_colours(name: str) -> None:
     done = children.run([sys.executable, "-c", WORK], env=os.environ | {name: "1"})
-    assert done.stderr == ""
-    assert done.stdout == "one is done\ntwo is done\n"
+    assert (done.stderr, done.stdout) == ("", "one is done\ntwo is done\n")
 
 
 PHASES = """\

@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock
-from shardlift.rewrite.forms import CallForm, between, has_comments
+from shardlift.rewrite.forms import CallForm, between, has_comments, is_wrappable
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
     MeshKey,
@@ -52,6 +52,7 @@ MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
 # The words of code that may ask which axes there are.
 _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
+_STATIC = "static_broadcasted_argnums"
 STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
@@ -125,12 +126,12 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         raise UnsupportedError(
             "it is called with keyword arguments, which shard_map does not take: pass them in order"
         )
-    if all(may_have_other_rows(other, call.args) for other, call in calls):
+    if calls and all(may_have_other_rows(other, call.args) for other, call in calls):
         raise UnsupportedError(
             "its arguments may have another number of rows than one per device: if they have one, "
             "write jax.jit(jax.shard_map(...)) over all devices"
         )
-    parameters = _parameters(file, options, plain, [call for _, call in calls])
+    parameters = _parameters(file, mention, options, plain, [call for _, call in calls])
     copied = _copied(plain, calls)
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
@@ -149,34 +150,45 @@ def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bo
 
     axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,)
     dynamic = [k for k in range(len(axes)) if k not in plain.static]
-    return tuple(axes[k] is None and not all(is_number(*c, k) for c in calls) for k in dynamic)
+    numbers = {k for k in dynamic if calls and all(is_number(*call, k) for call in calls)}
+    return tuple(axes[k] is None and k not in numbers for k in dynamic)
 
 
 def _parameters(
-    file: File, options: Options, plain: PlainOptions, calls: list[ast.Call]
+    file: File, mention: Mention, options: Options, plain: PlainOptions, calls: list[ast.Call]
 ) -> tuple[str, ...]:
     """The parameters of a function whose last ones are static, as its calls give them."""
     if not plain.static:
         return ()
-    operand = options.operand
+    names = _given(file, mention, options.operand, calls)
+    if tuple(sorted(plain.static)) != tuple(range(len(names)))[-len(plain.static) :]:
+        raise UnsupportedError(STATIC)
+    return names
+
+
+def _given(
+    file: File, mention: Mention, operand: ast.expr | None, calls: list[ast.Call]
+) -> tuple[str, ...]:
+    """The parameters that every call gives by position; none if that cannot be said."""
+    function = _mapped(file, mention, operand)
+    if not isinstance(function, (ast.FunctionDef, ast.Lambda)) or function.args.posonlyargs:
+        return ()
+    names = tuple(argument.arg for argument in function.args.args)
+    counts = {len(call.args) for call in calls} | ({len(names)} if operand is None else set())
+    unpacked = any(isinstance(a, ast.Starred) for call in calls for a in call.args)
+    taken = {n.id for n in ast.walk(operand or ast.Tuple([])) if isinstance(n, ast.Name)}
+    taken |= {"mesh", jax_name(file)[0]}
+    if unpacked or len(counts) != 1 or max(counts) > len(names) or not taken.isdisjoint(names):
+        return ()
+    return names[: counts.pop()]
+
+
+def _mapped(file: File, mention: Mention, operand: ast.expr | None) -> ast.AST | None:
+    """The function that a site maps; None if it is not known, or cannot have another name."""
+    if operand is None:
+        return file.index.parents[mention.node] if is_wrappable(file, mention.node) else None
     value = file.only(operand) if isinstance(operand, ast.Name) else None
-    function = value.node if isinstance(value, Known) else operand
-    counts = {len(call.args) for call in calls}
-    if (
-        operand is not None
-        and isinstance(function, (ast.FunctionDef, ast.Lambda))
-        and len(counts) == 1
-    ):
-        given = counts.pop()
-        unpacked = any(isinstance(a, ast.Starred) for c in calls for a in c.args)
-        names = [argument.arg for argument in function.args.args][:given]
-        last = tuple(range(given - len(plain.static), given))
-        taken = {n.id for n in ast.walk(operand) if isinstance(n, ast.Name)}
-        taken |= {"mesh", jax_name(file)[0]}
-        is_plain = not function.args.posonlyargs and len(names) == given and not unpacked
-        if is_plain and tuple(sorted(plain.static)) == last and taken.isdisjoint(names):
-            return tuple(names)
-    raise UnsupportedError(STATIC)
+    return value.node if isinstance(value, Known) else operand
 
 
 def _comments(file: File, node: ast.expr, options: Options) -> tuple[str, str]:
@@ -241,7 +253,8 @@ def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mentio
 def _means_the_same_later(file: File, options: Options) -> bool:
     """Whether an expression is the same function when a lambda around it is called."""
     if not isinstance(options.operand, ast.Name):
-        return isinstance(options.operand, ast.Lambda)
+        is_wrapped = options.operand is None and bool(options.keywords.get(_STATIC))
+        return is_wrapped or isinstance(options.operand, ast.Lambda)
     scope, _ = file.index.binding_scope(options.operand)
     return scope is not None and len(scope.names[options.operand.id]) == 1
 
@@ -370,7 +383,7 @@ def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm
         placed = tuple(whole if copied else "None" for copied in site.copied)
         outer.append(CallText("in_shardings=", placed))
     if site.parameters:
-        outer.append(f"static_argnums={site.options.text('static_broadcasted_argnums')}")
+        outer.append(f"static_argnums={site.options.text(_STATIC)}")
     donated = site.options.text("donate_argnums")
     if donated and donated not in ("()", "[]"):
         outer.append(_below(site.comments[0], f"donate_argnums={donated}"))
@@ -407,6 +420,8 @@ def _fits(file: File, mention: Mention, site: _Site, inner: tuple[str, ...], sty
     """Whether the arguments of a shard_map fit on one line."""
     margin, listed = len(file.margin(mention.node.lineno)), ", ".join(inner)
     operand = site.options.operand
+    if operand is None and site.parameters:
+        return False
     if operand is None:
         return margin + len(f"@{jax_name(file)[0]}.shard_map({listed})") <= style.width
     written = f"{2 * style.indent}{PER_ROW}({file.text(operand)}), {listed}"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from shardlift.rewrite.options import UnsupportedError
-from shardlift.rewrite.scripts import attributes, global_mentions
+from shardlift.rewrite.scripts import attributes, global_mentions, is_program
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.scopes import all_arguments
@@ -26,7 +26,7 @@ def find_calls(file: File, mention: Mention) -> list[tuple[File, ast.Call]]:
         calls = list(_of_name(file, function, ast.Name(function.name), _DEPTH))
     else:
         calls = list(_of_value(file, mention.node, _DEPTH))
-    if not calls:
+    if not calls and not is_program(file):
         raise UnsupportedError("nothing calls it, so its number of rows is not known")
     return calls
 

@@ -29,6 +29,10 @@ _MAKERS = frozenset(
 )
 # A number of this name is one that the program was given, unless JAX is seen to count it.
 _GIVEN = re.compile(r"(?i)(device|gpu|tpu|core|shard|worker|chain|replica)s?$")
+# A program that asks for so many devices of a CPU has them.
+_FORCED = re.compile(
+    r"""xla_force_host_platform_device_count=(\d+)|(?i:jax_num_cpu_devices)["'\]=, ]+(\d+)"""
+)
 _Binding = tuple[list[str], ast.AST]
 
 
@@ -91,13 +95,22 @@ def _names_made(
 def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     """Whether a number of devices, or what makes rows for all of them, is in an expression."""
     nodes = list(ast.walk(expression))
-    if any(_identifier(node) in names for node in nodes):
+    if any(_identifier(node) in names or _is_forced(file, node) for node in nodes):
         return True
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(_makes_rows(file, call) for call in calls):
         return True
     chosen = {n for node in nodes if _is_choice(node) for n in ast.walk(node)}
     return any(call not in chosen and _counts_devices(file, call) for call in calls)
+
+
+def _is_forced(file: File, node: ast.AST) -> bool:
+    """Whether a node is the number of devices that a program asks for."""
+    if _is_forced not in file.memo:
+        asked = _FORCED.findall(file.source.text)
+        file.memo[_is_forced] = {int(one or other) for one, other in asked}
+    numbers: set[int] = file.memo[_is_forced]
+    return isinstance(node, ast.Constant) and type(node.value) is int and {node.value} == numbers
 
 
 def _is_choice(node: ast.AST) -> bool:

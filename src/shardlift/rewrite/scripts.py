@@ -102,6 +102,12 @@ def attributes(file: File, name: str) -> list[ast.Attribute]:
     return listed
 
 
+def is_program(file: File) -> bool:
+    """Whether nobody imports a file: a notebook, or a script with `if __name__ == "__main__":`."""
+    is_alone = _has_guard(file) and not file.project.graph.importers(file.path)
+    return file.source.cells is not None or is_alone
+
+
 def may_touch_devices(file: File, line: int) -> bool:
     """Whether a module may touch devices at a line of its top level.
 
@@ -115,9 +121,7 @@ def may_touch_devices(file: File, line: int) -> bool:
         return False
     if any(_touches_devices(file, call) for call in file.index.nodes(ast.Call)):
         return True
-    if not _has_guard(file) or _WORKERS.search(file.source.text):
-        return False
-    return not file.project.graph.importers(file.path)
+    return is_program(file) and not _WORKERS.search(file.source.text)
 
 
 def _sets_up_elsewhere(file: File) -> bool:

@@ -159,11 +159,6 @@ def is_only_returned(form: ArrayForm) -> bool:
     return _kinds(form) == {"returned"}
 
 
-def is_used(form: ArrayForm) -> bool:
-    """Whether anything depends on a result."""
-    return not form.uses or bool(_kinds(form))
-
-
 def same_factors(before: ArrayForm, after: ArrayForm) -> bool:
     """Whether two results are used alike, as far as the programs do not compute the factors."""
     return {*before.uses} == {*after.uses}

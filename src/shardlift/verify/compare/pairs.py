@@ -9,7 +9,7 @@ from typing import Any
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import LAMBDA, Pairs, names_of
 from shardlift.verify.compare.captured_run import CapturedArray, same_values
-from shardlift.verify.compare.collective_results import is_used, matters
+from shardlift.verify.compare.collective_results import matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting
 
 
@@ -81,7 +81,7 @@ def pair_collectives(
     size: an axis may have another name, and a line may be formatted differently.
     """
     left, right = (
-        {k: x for k, x in enumerate(side) if x.form.role is ArrayRole.RESULT and is_used(x.form)}
+        {k: x for k, x in enumerate(side) if x.form.role is ArrayRole.RESULT}
         for side in (before, after)
     )
     pairs: Pairs = []

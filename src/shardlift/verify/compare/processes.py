@@ -9,15 +9,7 @@ from dataclasses import replace
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import differing_inputs, judge
-from shardlift.verify.compare.verdicts import (
-    Gap,
-    GapKind,
-    SiteVerdict,
-    Verdict,
-    with_gap,
-)
-
-MOST_NAMED = 8  # processes
+from shardlift.verify.compare.verdicts import Gap, GapKind, SiteVerdict, Verdict, with_gap
 
 
 def judge_processes(
@@ -50,8 +42,7 @@ def merge_verdicts(verdicts: Mapping[int, Sequence[SiteVerdict]], count: int) ->
     missing = [str(k) for k in range(count) if k not in verdicts]
     if not missing:
         return merged
-    listed = ", ".join(missing[:MOST_NAMED]) + " and others" * (len(missing) > MOST_NAMED)
-    gap = Gap(GapKind.PROCESS_MISSING, f"{listed} of {count}")
+    gap = Gap(GapKind.PROCESS_MISSING, f"{', '.join(missing)} of {count}")
     return [with_gap(site, gap) for site in merged]
 
 

@@ -277,15 +277,13 @@ class _Verifier:
             yield f"{said}; what it did until then is compared"
         if self.patch:
             yield NEEDS_PATCH
-        output = self.before.output
-        hidden = ", ".join(f"{name} ({n})" for name, n in masked(output).items())
+        hidden = masked(self.before.output)
         if self.other_words:
             yield "the output differs, though the numbers are the same: " + _listed(
                 str(difference) for difference in self.other_words
             )
-        elif hidden or self.settings.verbose:
-            but = f", but for what may differ: {hidden}" if hidden else ""
-            yield f"the output is the same, {output.extent}{but}"
+        elif hidden:
+            yield f"the output is the same, but for what may differ: {', '.join(hidden)}"
         if self.unstable_output:
             shown = _listed(difference.at for difference in self.unstable_output)
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"

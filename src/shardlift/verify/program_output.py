@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from shardlift.report.numbers import count
-
 
 @dataclass(frozen=True)
 class ProgramOutput:
@@ -23,13 +21,6 @@ class ProgramOutput:
         """The last lines on standard error, or else on standard output."""
         error, out = self.streams.get("stderr", ""), self.streams.get("stdout", "")
         return "\n".join((error.rstrip() or out.rstrip()).splitlines()[-12:])
-
-    @property
-    def extent(self) -> str:
-        """How much was printed to standard output."""
-        printed = {k: text for k, text in self.streams.items() if k.startswith("stdout")}
-        parts = [f"{count(text.count(chr(10)), 'line')} of {k}" for k, text in printed.items()]
-        return ", ".join(parts)
 
 
 def run_and_read(

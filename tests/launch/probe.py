@@ -8,22 +8,16 @@ import builtins
 import dataclasses
 import faulthandler
 import functools
-import gc
 import inspect
 import json
-import linecache
-import locale
 import logging
 import multiprocessing
 import os
 import pickle
 import random
-import resource
 import signal
-import site
 import sys
 import threading
-import tracemalloc
 import warnings
 
 if "--jax" in sys.argv:
@@ -76,7 +70,6 @@ def code() -> dict[str, object]:
         "file": annotated.__code__.co_filename,
         "source": inspect.getsource(Config),
         "module of source": inspect.getmodule(Config) is sys.modules["__main__"],
-        "first line": linecache.getline(__file__, 1),
         "pickled": pickle.loads(pickle.dumps(Config(2.0))) == Config(2.0),
         "pickled by name": pickle.loads(pickle.dumps(annotated)) is annotated,
     }
@@ -94,15 +87,8 @@ def interpreter() -> dict[str, object]:
         "path hooks": [describe(hook) for hook in sys.path_hooks],
         "meta path": [describe(finder) for finder in sys.meta_path],
         "recursion limit": sys.getrecursionlimit(),
-        "switch interval": sys.getswitchinterval(),
-        "digits of int": sys.get_int_max_str_digits(),
         "bytecode": [sys.dont_write_bytecode, sys.pycache_prefix],
-        "garbage": [gc.isenabled(), gc.get_threshold(), gc.get_debug(), gc.callbacks],
-        "frozen": gc.get_freeze_count(),
-        "tracing": [sys.gettrace(), sys.getprofile(), tracemalloc.is_tracing()],
-        "coroutines": [sys.get_coroutine_origin_tracking_depth(), *sys.get_asyncgen_hooks()],
-        "interactive": [hasattr(sys, "ps1"), hasattr(sys, "last_value")],
-        "user site": site.ENABLE_USER_SITE,
+        "tracing": [sys.gettrace(), sys.getprofile()],
     }
 
 
@@ -132,18 +118,12 @@ def hooks() -> dict[str, object]:
 
 def process() -> dict[str, object]:
     """What the operating system knows of it."""
-    limits = (resource.RLIMIT_STACK, resource.RLIMIT_NOFILE, resource.RLIMIT_CORE)
-    mask = os.umask(0)
-    os.umask(mask)
     streams = {"stdin": sys.stdin, "stdout": sys.stdout, "stderr": sys.stderr}
     return {
         "folder": os.getcwd(),
         "environment": dict(os.environ),
         "threads": [thread.name for thread in threading.enumerate()],
         "main thread": threading.current_thread() is threading.main_thread(),
-        "limits": [resource.getrlimit(limit) for limit in limits],
-        "mask": mask,
-        "locale": locale.setlocale(locale.LC_ALL),
         "streams": {
             name: [describe(s), s.encoding, s.errors, s.line_buffering, s.write_through]
             for name, s in streams.items()

@@ -65,10 +65,15 @@ def captures(tmp_path_factory):
     return [read(Path(folder) / f"{k}.json") for k in range(2)]
 
 
-def test_each_process_says_which_it_is(captures):
+def test_each_process_says_which_it_is_and_sees_the_site_whole(captures):
     assert [(c.processes[0].index, c.processes[0].count) for c in captures] == [(0, 2), (1, 2)]
     assert [len(c.processes[0].devices) for c in captures] == [2, 2]
-    assert not [text for c in captures for text in c.unseen if "error of the recorder" in text]
+    (site,) = captures[1].sites
+    assert site.axis_size == 4
+    assert [leaf.path for leaf in site.arguments] == ["s['mine']", "s['w']", "b", "k"]
+    assert {one.kind for one in site.collectives} == {"psum"}
+    unseen = [text for c in captures for text in (*c.unseen, *c.sites[0].unseen)]
+    assert not [text for text in unseen if "traced" in text or "error of the recorder" in text]
 
 
 def test_placing_inputs_is_timed(captures):
@@ -76,14 +81,6 @@ def test_placing_inputs_is_timed(captures):
     assert {move.path for move in site.moves} == {"b", "k"}
     assert 2 <= site.times.probes.count <= 3
     assert 0 < parts_of(site).moving <= site.times.call.total
-
-
-def test_the_site_is_seen_whole(captures):
-    (site,) = captures[1].sites
-    assert site.axis_size == 4
-    assert [leaf.path for leaf in site.arguments] == ["s['mine']", "s['w']", "b", "k"]
-    assert {one.kind for one in site.collectives} == {"psum"}
-    assert not any("traced" in text for text in site.unseen)
 
 
 def test_merged(captures):

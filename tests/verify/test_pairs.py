@@ -106,9 +106,6 @@ RIGHT = {
         "rate = jnp.abs(w[0]) + 1\n" + MEAN + SIGN.format("rate * g"),
         "rate = (jnp.abs(w[0]) + 1) / 8\n" + SUM + SIGN.format("rate * g"),
     ),
-    "a mean that is only printed": steps(
-        MEAN + HALF, MEAN + 'jax.debug.print("{}", lax.pmean(jnp.sum(x), "i"))\n' + HALF
-    ),
     "a helper that is jitted": steps(
         MEAN + HALF,
         "@jax.jit\ndef mean(t): return lax.psum(t, 'i') / 8\ng = mean(grad(w, x))\n" + HALF,
@@ -206,9 +203,6 @@ WRONG |= {
         'g = lax.pmean(grad(w, x).astype(jnp.bfloat16), "i").astype(w.dtype)\n' + HALF,
         "the dtype changed",
     ),
-    "a weighted mean": steps(
-        MEAN + HALF, MEAN.replace("grad(", 'lax.axis_index("i").astype("f4") * grad(') + HALF
-    ),
     "statistics over all devices": steps(
         "return x.mean(0)",
         'return lax.pmean(x.mean(0), "i")',
@@ -262,7 +256,7 @@ WRONG["a state that is donated"] = Programs(
 )
 
 
-# A second program of the step: of a phase, of the last batch, of a step that is made again.
+# A second program of the step: of a phase, or of the last batch.
 PHASES = """
 def step(w, x, phase):
     g = lax.pmean(grad(w, x), "i") if phase == "warmup" else lax.REDUCE(grad(w, x), "i")
@@ -285,17 +279,6 @@ f = MAPPED
 for x in [X, X, X, X[:, :2]]:
     w = f(w, x)
 """
-AGAIN = """
-def make(reduce):
-    def step(w, x):
-        return w - 0.1 * jnp.sign(reduce(grad(w, x), "i"))
-    return MAPPED
-for reduce in [lax.pmean, lax.pmean, lax.REDUCE]:
-    f = make(reduce)
-    for _ in range(3):
-        w = f(w, X)
-"""
-ROWS = "on_rows(step)"
 
 
 def second(text: str, new: str, wrong: bool) -> Programs:
@@ -312,12 +295,9 @@ def second(text: str, new: str, wrong: bool) -> Programs:
 
 for name, text, new in (
     ("a phase", PHASES, STATIC["after"]),
-    ("the last batch", LAST, ROWS),
-    ("a step that is made again", AGAIN, ROWS),
+    ("the last batch", LAST, "on_rows(step)"),
 ):
     WRONG[name], RIGHT[name] = second(text, new, True), second(text, new, False)
-# The wrong one is another function, which is called by one program only.
-WRONG["a step that is made again"] = WRONG["a step that is made again"]._replace(cause="")
 
 NESTED = """
 def f(x):

@@ -98,21 +98,18 @@ os.waitpid(pid, 0)
     assert "1 child process used JAX; their calls were not recorded" in done.stdout
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("work", "status"), [("print(1)", 0), ("jax.jit(fine)(X)", 1)])
-def test_calls_in_other_programs(tmp_path: Path, work: str, status: int) -> None:
-    text_of_child = f"import jax; fine, X = abs, -1.0; {work}"
-    body = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {text_of_child!r}])"
-    done = verify(tmp_path, *(text(body, mapped, 2) for mapped in ("jax.pmap", "smap")))
-    assert done.returncode == status, done.stdout
-    assert ("used JAX" in done.stdout) == bool(status)
+STARTS = {
+    "a program": "import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])",
+    "multiprocessing": "import multiprocessing; start = multiprocessing.get_context('spawn')\n"
+    "    child = start.Process(target=work); child.start(); child.join()",
+}
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(("work", "status"), [("print(1)", 0), ("jax.jit(fine)(X)", 1)])
-def test_calls_in_spawned_children(tmp_path: Path, work: str, status: int) -> None:
-    body = "import multiprocessing; start = multiprocessing.get_context('spawn').Process"
-    body += "\n    child = start(target=work); child.start(); child.join()"
+def test_calls_in_children(tmp_path: Path, start: str, work: str, status: int) -> None:
+    body = STARTS[start].format(child=f"import jax; fine, X = abs, -1.0; {work}")
     programs = [
         text(body, mapped, 2).replace("def main", f"def work(): {work}\ndef main")
         for mapped in ("jax.pmap", "smap")

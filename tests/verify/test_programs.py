@@ -87,12 +87,6 @@ def test_pmaps_inside_of_others_are_part_of_them():
     assert [site.verdict for site in judge(one_side, one_side)] == ["identical", "identical"]
 
 
-def test_programs_are_left_as_they_were():
-    stock = jax.jit, jax.shard_map, jax.pmap
-    taped(lambda: jax.jit(lambda x: x)(jnp.ones(2)))
-    assert (jax.jit, jax.shard_map, jax.pmap) == stock
-
-
 def test_what_jit_returns_is_what_it_was():
     def program():
         class Model:

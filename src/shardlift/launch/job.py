@@ -72,7 +72,6 @@ class Outcome:
     status: int
     failure: Failure | None = None
     interrupted: bool = False
-    unwritten: tuple[int, ...] = ()  # processes that could not write their record
     stuck: StuckJob | None = None  # it was ended because of that
 
 
@@ -206,8 +205,7 @@ class Job:
             self.end(signal.SIGTERM, stops)
             status = failure.status
             return Outcome(status if status >= 0 else 128 - status, failure)
-        unwritten = tuple(k for k, worker in enumerate(self.workers) if worker.unwritten)
-        return Outcome(2 if unwritten else 0, unwritten=unwritten)
+        return Outcome(2 if any(worker.unwritten for worker in self.workers) else 0)
 
     def _is_stuck(self) -> bool:
         """Whether the job has just become stuck."""

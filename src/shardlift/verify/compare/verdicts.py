@@ -31,9 +31,6 @@ class SitePlace:
     calls: int
     shown: str = ""  # where people find it, if not at `train.py:12`
 
-    def __str__(self) -> str:
-        return f"{self.function} ({self.where}, {self.kind})"
-
     @property
     def where(self) -> str:
         """``train.py:12``, or ``demo.ipynb:cell 3:2``."""

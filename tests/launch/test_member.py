@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from shardlift.capture.parts import read_whole
+from shardlift.cli import main
 from shardlift.launch.job import free_port
 from tests import children
 
@@ -45,7 +48,7 @@ def wait_for(path: Path, timeout: float = 60) -> None:
 
 @contextlib.contextmanager
 def job(
-    folder: Path, body: str, *options: str, processes: int = 2, env: Sequence[dict[str, str]] = ()
+    folder: Path, body: str, *options: str, processes: int = 2
 ) -> Iterator[list[children.Child]]:
     """The processes of a job on this machine, each started by hand."""
     (folder / "program.py").write_text(START + textwrap.dedent(body))
@@ -54,14 +57,13 @@ def job(
         started = []
         for k in range(processes):
             command = [*RUN, *options, "program.py", address, str(processes), str(k)]
-            more = {"JAX_PLATFORMS": "cpu", **(env[k] if env else {})}
-            child = children.Child(command, cwd=folder, env=children.plain_environment(**more))
-            started.append(stack.enter_context(child))
+            env = children.plain_environment(JAX_PLATFORMS="cpu")
+            started.append(stack.enter_context(children.Child(command, cwd=folder, env=env)))
         yield started
 
 
-def record(folder: Path, body: str = STEPS, **options) -> list[children.Done]:
-    with job(folder, body, "--record", "run.json", **options) as processes:
+def record(folder: Path, body: str = STEPS, *options: str) -> list[children.Done]:
+    with job(folder, body, "--record", "run.json", *options) as processes:
         return [process.finish(120) for process in processes]
 
 
@@ -168,3 +170,52 @@ def test_programs_side_by_side_keep_their_own_records(tmp_path: Path):
     done = children.run(command, cwd=tmp_path)
     assert done.returncode == 2
     assert "ran on their own" in done.stderr
+
+
+# One of the two functions has a wrong gradient in process 1, after; no output shows its scale.
+COMPARED = """
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import numpy as np
+
+after = "after" in os.getcwd()
+
+def right(w, x):
+    return w - jnp.sign(lax.pmean(jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), "i"))
+
+def wrong(w, x):
+    scale = 1 + 2 * lax.axis_index("i") * after
+    return w - jnp.sign(lax.pmean(scale * jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), "i"))
+
+data = np.random.default_rng(me).normal(size=(4, 3)).astype(np.float32)
+mesh = Mesh(np.array(jax.devices()), ("i",))
+whole = jax.make_array_from_process_local_data(NamedSharding(mesh, P("i")), data)
+specs = {"mesh": mesh, "in_specs": (P(), P("i")), "out_specs": P(), "check_vma": False}
+for f in (right, wrong):
+    if after:
+        jax.jit(jax.shard_map(f, **specs))(jnp.ones(3), whole)
+    else:
+        jax.pmap(f, "i")(jnp.ones((1, 3)), data[None])
+"""
+
+
+@exhaustive
+def test_two_jobs_are_compared_process_by_process(tmp_path: Path):
+    for name in ("before", "after"):
+        (tmp_path / name).mkdir()
+        done = record(tmp_path / name, COMPARED, "--record-inputs", "100000")
+        assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
+    command = ["verify", *(str(tmp_path / name / "run.json") for name in ("before", "after"))]
+    verdict = CliRunner().invoke(main, [*command, "--format", "json"], catch_exceptions=False)
+    sites = {site["name"]: site for site in json.loads(verdict.stdout)["sites"]}
+    assert (sites["right"]["verdict"], sites["right"]["collectives"]) == ("identical", 2)
+    findings = sites["wrong"]["findings"]
+    assert [(one["part"], one["what"][:9]) for one in findings] == [
+        ("inside", "process 0"),
+        ("inside", "process 1"),
+    ]
+    assert verdict.exit_code == 1
+    (tmp_path / "after" / "run.json.1").unlink()
+    verdict = CliRunner().invoke(main, command, catch_exceptions=False)
+    assert "not recorded before, or after: process 1 of 2" in verdict.stdout
+    assert "partly compared  right" in verdict.stdout

@@ -180,6 +180,14 @@ def test_what_a_guard_hides_is_listed() -> None:
             "jax.distributed.initialize()\n\n"
             "def wait():\n    multihost_utils.sync_global_devices('wait')\n",
         ),
+        # What the copies of JAX's initializers have.
+        (
+            "import jax\ndef fans(shape: jax.core.NamedShape, axis=0):\n    return shape[axis]\n"
+            "def init(shape):\n    shape = jax.core.as_named_shape(shape)\n"
+            "    return fans(jax.core.canonicalize_shape(shape))\n",
+            "def fans(shape: tuple, axis=0):\n    return shape[axis]\n"
+            "def init(shape):\n    return fans(tuple(shape))\n",
+        ),
         (
             "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n",
             "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n",
@@ -425,6 +433,12 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         (
             "import jax\nprint(jax.lib.xla_bridge.get_backend().platform)\n",
             "import jax\nprint(jax.default_backend())\n",
+        ),
+        (
+            "import jax\nfrom jax.util import partial, wraps\n"
+            "@wraps(f)\ndef g(): ...\nh = jax.jit(partial(g))\n",
+            "from functools import partial, wraps\n\nimport jax\n"
+            "@wraps(f)\ndef g(): ...\nh = jax.jit(partial(g))\n",
         ),
         (
             "import jax\nfrom jax.lib import xla_bridge as x\nprint(x.get_backend().platform)\n",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from shardlift.source.scopes import index_of
+from shardlift.source.text import usual_quote
 
 _WIDTHS = (80, 88, 100, 120)
 
@@ -84,7 +85,7 @@ class Style:
         code = [line for line in lines if "http" not in line and not line.lstrip().startswith("#")]
         allowed = max(3, len(code) // 50)
         fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
-        quote = "'" if text.count("'") > text.count('"') else '"'
+        quote = usual_quote(text)
         return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)
 
     @classmethod

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import last_name
+from shardlift.source.text import usual_quote
 
 # Functions that do nothing but look, in a test.
 _LOOKS = frozenset({"str", "get_ipython", "get", "getenv", "len", "bool"})
@@ -125,8 +126,8 @@ def insert_below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
 
 def string(file: File, value: str) -> str:
     """A string literal in the quotes that the file has most of."""
-    text = file.source.text
-    return f"'{value}'" if text.count("'") > text.count('"') else f'"{value}"'
+    quote = usual_quote(file.source.text)
+    return f"{quote}{value}{quote}"
 
 
 def is_alone(file: File, statement: ast.stmt) -> bool:

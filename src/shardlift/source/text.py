@@ -29,6 +29,12 @@ class Source:
         return [self.text[a:b] for a, b in pairwise([*line_starts(self.text), len(self.text)])]
 
 
+def usual_quote(text: str) -> str:
+    """The quote around most strings of a text, docstrings aside."""
+    text = text.replace('"""', "").replace("'''", "")
+    return "'" if text.count("'") > text.count('"') else '"'
+
+
 # The longest text that is parsed, in characters: its tree takes about 300 times as many bytes.
 LARGEST = 8_000_000
 

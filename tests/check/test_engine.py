@@ -29,6 +29,13 @@ def test_select_and_ignore_take_prefixes() -> None:
     assert _codes(TEXT, RuleSelection(select=("SL105", "SL2"), ignore=("SL201",))) == ["SL105"]
 
 
+def test_nested_pmaps_are_one_finding() -> None:
+    text = "import jax\nf = jax.pmap(jax.pmap(g, 'j'), 'i')\nh = jax.pmap(g)\n"
+    assert _codes(text) == ["SL204", "SL201"]
+    assert _codes(text, RuleSelection(ignore=("SL204",))) == ["SL201"] * 3
+    assert _codes(text, settings=Settings((0, 7))) == ["SL201"] * 3
+
+
 @pytest.mark.parametrize("pattern", ["tests/*", "tests/**", "*_test.py", "tests/a_test.py"])
 def test_per_file_ignores(pattern: str) -> None:
     options = RuleSelection(per_file_ignores={pattern: ("SL201",)})

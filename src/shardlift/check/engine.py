@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
@@ -176,6 +176,12 @@ def _find(
 ) -> tuple[list[tuple[Rule, Match]], int]:
     """The matches of some rules, and the number of others that comments suppress."""
     matches = [(rule, match) for rule in rules for match in rule.visit(file)]
+    replaced = {(rule.replaces, match.node) for rule, match in matches if rule.replaces}
+    matches = [
+        (rule, match)
+        for rule, match in matches
+        if replaced.isdisjoint((rule.code, node) for node in _from_inside(file, match.node))
+    ]
     if not matches and not any(rule.visit_unused for rule in rules):
         return [], 0
     # A code that this run does not check may suppress something in another run.
@@ -187,6 +193,11 @@ def _find(
         if visit := rule.visit_unused:
             kept += [(rule, match) for comment in unused for match in visit(file, comment)]
     return kept, suppressed
+
+
+def _from_inside(file: File, node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    yield from file.index.ancestors(node)
 
 
 def _finding(file: File, rule: Rule, match: Match, rewriter_of: RewriterOf) -> Finding:

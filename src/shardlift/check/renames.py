@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from shardlift.check.deletions import (
+    delete_call,
+    delete_function,
+    delete_import,
+    imports_jax,
+)
 from shardlift.check.successor_calls import (
     call_statement,
     flag_edit,
@@ -37,13 +42,6 @@ from shardlift.source.removed_names import (
     sentence,
 )
 from shardlift.source.scopes import bound_name, position
-from shardlift.source.statements import (
-    branch_around,
-    delete,
-    delete_with_gap,
-    is_alone,
-    is_only_statement,
-)
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -129,7 +127,7 @@ def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
     assert isinstance(node, ast.alias)
     if row.is_deleted:
         assert isinstance(statement, ast.Import | ast.ImportFrom)
-        return _delete_import(file, statement, node, row), frozenset()
+        return delete_import(file, statement, node, row), frozenset()
     if isinstance(statement, ast.ImportFrom):
         return _from_elsewhere(file, statement, node, row)
     assert isinstance(statement, ast.Import)
@@ -144,7 +142,7 @@ def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
 def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bool:
     """Whether nothing needs `import jax.a.b` that is not renamed, and `jax` is imported anyway."""
     root, rows = alias.name.partition(".")[0], all_gone(file.project.settings)
-    if alias.asname or (root == "jax" and not _imports_jax(file, statement)):
+    if alias.asname or (root == "jax" and not imports_jax(file, statement)):
         return False
     nodes = file.index.nodes(ast.Attribute)
     uses = [file.index.parents[node] for node in nodes if file.name(node) == alias.name]
@@ -157,83 +155,6 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
     )
 
 
-def _imports_jax(file: File, besides: ast.Import) -> bool:
-    """Whether another statement is `import jax`."""
-    others = (other for other in file.index.nodes(ast.Import) if other is not besides)
-    return any(a.name == "jax" and not a.asname for other in others for a in other.names)
-
-
-def _delete_import(
-    file: File, statement: ast.Import | ast.ImportFrom, alias: ast.alias, row: Removed
-) -> tuple[Edit, ...]:
-    """Delete an import, and the calls of its name, if it is used for nothing else."""
-    binds_jax = isinstance(statement, ast.Import) and not alias.asname
-    uses: Iterable[ast.AST] = (
-        (node for node in file.index.nodes(ast.Attribute) if file.name(node) == row.name)
-        if binds_jax
-        else uses_of(file, alias)
-    )
-    calls = [call_statement(file, use) for use in uses]
-    if None in calls:
-        return ()
-    if isinstance(statement, ast.Import) and binds_jax and not _imports_jax(file, statement):
-        return (file.replace(alias, "jax"),)
-    edits = drop_names(file, statement, [alias])
-    if len(statement.names) == 1 and is_only_statement(file, statement, calls):
-        if guard := branch_around(file, statement):
-            return (delete_with_gap(file, guard),)
-        edits = (file.replace(statement, "pass"),)
-    if binds_jax:  # the calls are matches of their own
-        return edits
-    return (*edits, *(delete(file, call) for call in calls if call))
-
-
-def _delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
-    """Delete a call of a module whose import beside it is deleted, too."""
-    around = file.index.parents[statement]
-    if isinstance(around, ast.Try) and is_alone(file, around):  # else it is guarded
-        is_only = is_only_statement(file, around)
-        return file.replace(around, "pass") if is_only else delete_with_gap(file, around)
-    imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
-    if is_only_statement(file, statement, imports):
-        guard = branch_around(file, statement)
-        return delete_with_gap(file, guard) if guard else file.replace(statement, "pass")
-    return delete(file, statement)
-
-
-def _delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
-    """Delete a function that has nothing but this statement, and its calls; none if it may not go.
-
-    Every mention of its name in the project has to be a statement that calls it.
-    """
-    function = file.index.parents[statement]
-    if not isinstance(function, ast.FunctionDef) or function.body != [statement]:
-        return ()
-    is_plain = not function.decorator_list and is_alone(file, function)
-    if not is_plain or not isinstance(file.index.parents[function], ast.Module):
-        return ()
-    users = [user.path for user in file.project.files_with(function.name)]
-    uses = file.index.names.get(function.name, [])
-    mentions = re.findall(rf"\b{function.name}\b", file.source.text)
-    if not uses or users != [file.path] or len(mentions) != 1 + len(uses):
-        return ()
-    calls: list[ast.stmt] = []
-    for use in uses:
-        call = call_statement(file, use)
-        if call is None or reaching_bindings(file.index, use) != [function]:
-            return ()
-        calls.append(call)
-    edits = [delete_with_gap(file, function)]
-    for call in calls:
-        if not is_only_statement(file, call, calls):
-            edits.append(delete(file, call))
-        elif guard := branch_around(file, call):
-            edits.append(delete_with_gap(file, guard))
-        else:
-            edits.append(file.replace(call, "pass"))
-    return tuple(edits)
-
-
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _renamed(file, node, row)
@@ -241,7 +162,7 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
         statement = call_statement(file, node)
         if statement is None:
             return _NO_FIX
-        edits = _delete_function(file, statement) or (_delete_call(file, statement, row),)
+        edits = delete_function(file, statement) or (delete_call(file, statement, row),)
         return edits, frozenset()
     is_flag = row.name.startswith("jax.config.") and row.name.endswith(".FLAGS")
     edit = flag_edit(file, node) if is_flag else successor_value(file, node, row)

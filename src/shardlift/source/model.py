@@ -167,6 +167,7 @@ class Rule:
     before_flax: Version = (9999,)  # the first flax that it does not apply to
     # The JAX and the flax that the bad examples are for, if they are not the newest.
     holds_for: tuple[Version, Version] | None = None
+    replaces: str = ""  # the code of findings that are left out where this rule has one
     # The kinds of changes after which a finding is gone; Kind.NAME: the edits of its match.
     rewritten_as: frozenset[Kind] = frozenset()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import NAMED_SHARDINGS, SPECS
@@ -70,7 +70,7 @@ class ShardMap:
 
 
 def find_shard_maps(file: File) -> list[ShardMap]:
-    """Every shard_map call and every shard_map decorator of a file."""
+    """Every call and decorator of shard_map, or of a partial of it, in a file."""
     shard_maps: dict[ast.Call, ShardMap] = {}
     for function in file.index.nodes(ast.FunctionDef):
         for decorator in function.decorator_list:
@@ -83,9 +83,14 @@ def find_shard_maps(file: File) -> list[ShardMap]:
     for name in (NEW, OLD):
         for call in file.calls_of(name):
             if call not in shard_maps:
-                operand = argument_at(call, 0, "f")
-                body = function_of(file, operand) if operand is not None else None
-                shard_maps[call] = _shard_map(file, call, name, body)
+                shard_maps[call] = _called(file, call, name)
+    for call in file.index.nodes(ast.Call):
+        value = file.only(call.func)
+        name = _decorator_name(value)
+        if isinstance(value, Partial) and name is not None and value.file is file:
+            bound = _keywords(value.call)
+            called = _called(file, call, name)
+            shard_maps[call] = replace(called, keywords={**bound, **called.keywords})
     return list(shard_maps.values())
 
 
@@ -111,10 +116,21 @@ def _decorator_name(value: object) -> str | None:
     return NEW if is_new else None
 
 
+def _called(file: File, call: ast.Call, name: str) -> ShardMap:
+    """`shard_map(f, …)`."""
+    operand = argument_at(call, 0, "f")
+    body = function_of(file, operand) if operand is not None else None
+    return _shard_map(file, call, name, body)
+
+
+def _keywords(call: ast.Call) -> dict[str, ast.expr]:
+    return {keyword.arg or "**": keyword.value for keyword in call.keywords}
+
+
 def _shard_map(
     file: File, call: ast.Call, name: str, body: Known | None, is_partial: bool = False
 ) -> ShardMap:
-    keywords = {keyword.arg or "**": keyword.value for keyword in call.keywords}
+    keywords = _keywords(call)
     if name == OLD:
         names, arguments = _OLD_ORDER[is_partial:], call.args[is_partial:]
         keywords |= dict(zip(names, arguments, strict=False))

@@ -61,5 +61,6 @@ RULE = Rule(
         "import jax\n@jax.pmap\ndef f(x):\n    return g(x)",
     ),
     since=(0, 8),
+    replaces="SL201",
     rewritten_as=frozenset({Kind.SITE}),
 )

@@ -371,16 +371,6 @@ def test_the_pmap_of_jax_is_observed(recorder):
     assert "x" in {move.path for move in site.moves}
 
 
-def test_a_pmap_of_another_library_is_timed(recorder):
-    def fake(fun, axis_name, in_axes):
-        return jax.vmap(fun, axis_name=axis_name)
-
-    step = recorder.pmap(fake)(lambda x: x + 1, "i", in_axes="all")
-    assert np.array_equal(step(X), X + 1)
-    site = only_site(recorder)
-    assert (site.calls, site.looked) == (1, 0)
-
-
 def test_functions_and_arrays_are_not_kept_alive(recorder):
     def body(x):
         return x + 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 
-from shardlift.capture.schema import CompileReason, ReasonKind
+from shardlift.capture.schema import CompileReason, Move, ReasonKind
 from shardlift.mapping.axes import shape_of
 from shardlift.recording.placements import placement_of
 
@@ -31,7 +31,7 @@ class Running:
         self.compiled: list[str] = []  # names of programs
         self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given
-        self.moved: list[tuple[str, str, str, int]] = []  # path, from, to, bytes
+        self.moved: list[Move] = []  # by the pmap
 
 
 class _Thread(threading.local):

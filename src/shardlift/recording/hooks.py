@@ -27,14 +27,8 @@ class ObservedFunction(NamedTuple):
     kind: SiteKind
     key: SiteKey
     program: str  # the name of the compiled program
-    # None: its calls cannot be taken apart.
-    take_apart: Callable[[tuple[Any, ...], dict[str, Any]], MappedCall] | None = None
+    take_apart: Callable[[tuple[Any, ...], dict[str, Any]], MappedCall]
     traceable: bool = True  # may its program be asked?
-
-    @property
-    def inspected(self) -> bool:
-        """Whether it knows where its arguments belong."""
-        return self.kind is SiteKind.PMAP and self.take_apart is not None
 
 
 Observe = Callable[[ObservedFunction], Any]
@@ -47,17 +41,13 @@ def hook_pmap(pmap: Callable[..., Any], observe: Observe, fault: Fault) -> Calla
     def observed(pmapped: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         site, real = site_behind(pmapped, args, kwargs)
         key = SiteKey(*user_line(), name_of(fun))
-        mapped = ObservedFunction(pmapped, fun, SiteKind.PMAP, key, key.function, traceable=False)
-        if site is not None:
-            mapped = mapped._replace(
-                program=site.name,
-                take_apart=functools.partial(PmapCall, site),
-                traceable=real,
-            )
-        recorded = observe(mapped)
+        take_apart = functools.partial(PmapCall, site)
+        recorded = observe(
+            ObservedFunction(pmapped, fun, SiteKind.PMAP, key, site.name, take_apart, real)
+        )
         if recorded is not pmapped:
             recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
-            if real and site is not None:
+            if real:
                 registry.mapped_functions[recorded] = site
         return recorded
 

@@ -7,14 +7,13 @@ those that compile a program. Only an inspected call waits for a device.
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 
-from shardlift.capture.schema import Move, MovedBy, Process, Untried, WholeBatchTrial
+from shardlift.capture.schema import Process, Untried, WholeBatchTrial
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import Fault, ObservedFunction
 from shardlift.recording.mapped_calls import PmapCall
@@ -45,9 +44,6 @@ class Inspector:
         now: float,
     ) -> PmapCall | None:
         """Inspect a call that is about to run."""
-        if not mapped.inspected:
-            record.next_call = math.inf
-            return None
         call = None
         with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
             call = _take_apart(mapped, args, kwargs)
@@ -80,20 +76,20 @@ class Inspector:
             # Was the program of the site itself compiled, and not only a helper of JAX?
             own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
             compiled = not own.isdisjoint(running.compiled)
-            if compiled and call is None and mapped.inspected:
+            if compiled and call is None:
                 call = _take_apart(mapped, *given)
             if call is not None and call.comparing and not compiled:
                 jax.block_until_ready(out)  # its outputs are going to be read: time that
                 times["waiting"].add(_clock() - left)
-            if compiled:
+            if compiled and call is not None:
                 times["compiling"].add(took)
-                record.note_compile(None if call is None else call.signature())
+                record.note_compile(call.signature())
             else:
                 times["call"].add(took)
                 if running.moving:
                     times["moving"].add(running.moving)
-            for path, source, target, size in running.moved:
-                record.note_move(Move(path, source, target, size, 1, MovedBy.PMAP))
+            for move in running.moved:
+                record.note_move(move)
             if call is not None:
                 self._note(record, mapped, running, call, out, compiled)
         except Exception as error:
@@ -120,7 +116,7 @@ class Inspector:
         for _, leaf, axis in call.rows_of(out):
             if axis is not None and isinstance(leaf, jax.Array):
                 self.origins.add(leaf, record)
-        moves = call.moves({path for path, *_ in running.moved})
+        moves = call.moves({move.path for move in running.moved})
         for move in moves:
             record.note_move(move)
         if moves and not compiled and record.times["probes"].count < PROBES:
@@ -187,7 +183,6 @@ def _apart_from_the_program() -> Iterator[Running]:
 def _take_apart(
     mapped: ObservedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> PmapCall:
-    assert mapped.take_apart is not None
     call = mapped.take_apart(args, kwargs)
     assert isinstance(call, PmapCall)
     return call

@@ -38,11 +38,11 @@ def name_of(fun: Any) -> str:
 
 def site_behind(
     pmapped: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[MappedFunction | None, bool]:
+) -> tuple[MappedFunction, bool]:
     """The site of a pmapped function, and whether calls really go through it.
 
-    Of a pmap that is not ours there is none: one is made from what pmap was given, to take
-    arguments apart by it; it runs nothing.
+    `jax.pmap` has none: one is made from what it was given, to take arguments apart by it; it runs
+    nothing.
     """
     site = registry.site_behind(pmapped)
     if site is not None:
@@ -50,10 +50,7 @@ def site_behind(
     given = dict(zip(("fun", "axis_name"), args, strict=False)) | kwargs
     fun: Any = given.pop("fun", None)
     chosen: Any = {name: value for name, value in given.items() if name in _OPTIONS}
-    try:
-        options = check_options(fun, reshard="silent", **chosen)
-    except (TypeError, ValueError):
-        return None, False
+    options = check_options(fun, reshard="silent", **chosen)
     return MappedFunction(lambda: fun, name_of(fun), options), False
 
 

@@ -20,7 +20,7 @@ import jax
 
 from shardlift import _compat
 from shardlift.capture import files
-from shardlift.capture.schema import Capture, Read, ReadBy, SiteKind
+from shardlift.capture.schema import Capture, Move, MovedBy, Read, ReadBy, SiteKind
 from shardlift.mapping import nesting
 from shardlift.mapping.argument_placement import Fit
 from shardlift.mapping.axes import Call
@@ -157,7 +157,7 @@ class Recorder:
     def _taped(
         self, record: SiteRecord, mapped: ObservedFunction, timed: bool
     ) -> TapedCalls | None:
-        if self._tape is None or mapped.take_apart is None:
+        if self._tape is None:
             return None
         from shardlift.recording.tape.taped_calls import TapedCalls
 
@@ -257,7 +257,7 @@ class Recorder:
                 if new is not old and not old.sharding.is_equivalent_to(wanted, old.ndim):
                     size = nbytes(old) * (plan.home.size if axis is None else 1)
                     source, target = placement_by(old.sharding), placement_by(wanted)
-                    running.moved.append((path, source, target, size))
+                    running.moved.append(Move(path, source, target, size, 1, MovedBy.PMAP))
         except Exception as error:
             self._faulty(error)
 

@@ -18,7 +18,6 @@ from shardlift.capture.schema import (
     Move,
     Proof,
     Read,
-    ReasonKind,
     Sample,
     SiteFacts,
     SiteKind,
@@ -104,11 +103,10 @@ class SiteRecord:
         """Count a move of an argument."""
         self.moves.add(dataclasses.replace(move, path=clip(move.path)))
 
-    def note_compile(self, seen: Signature | None) -> None:
+    def note_compile(self, seen: Signature) -> None:
         """Add a compilation and its reasons; the first ones and the last one are kept."""
         self.compile_count += 1
-        unknown = [CompileReason(ReasonKind.UNKNOWN)]
-        why = unknown if seen is None else reasons(seen, self.signatures)
+        why = reasons(seen, self.signatures)
         kept = tuple(
             CompileReason(reason.kind, clip(reason.path), clip(reason.before), clip(reason.after))
             for reason in why[:MOST_REASONS]
@@ -116,7 +114,7 @@ class SiteRecord:
         if len(self.compiles) >= MOST_COMPILES:
             self.compiles.pop()
         self.compiles.append(kept)
-        if seen is not None and seen not in self.signatures:
+        if seen not in self.signatures:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 
     def note_proofs(self, proofs: tuple[Proof, ...]) -> None:

@@ -151,8 +151,6 @@ def _gaps(site: SiteFacts) -> Iterator[str]:
         yield "the time of a call, since every call compiled a program"
     elif not site.times.waiting.count:
         yield "how long its outputs took, since no call could be sampled"
-    if not site.looked:
-        yield "its arguments, which could not be flattened"
     blind = sum(leaf.axis is not None and not leaf.compared for leaf in site.arguments)
     if blind and site.looked:
         is_are = "is" if blind == 1 else "are"

@@ -87,7 +87,6 @@ class TapedCalls:
     ) -> tuple[MappedCall | None, Sample]:
         """Add inputs and results of collectives before the call, which may free the inputs."""
         try:
-            assert self._about.take_apart is not None
             call = self._about.take_apart(args, kwargs)
         except Exception:  # wrong arguments: the call itself will say so
             return None, sample

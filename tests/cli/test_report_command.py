@@ -79,6 +79,6 @@ def test_places_in_a_notebook_are_cells_and_lines(tmp_path: Path) -> None:
     children.run([*ours, *recording, "a.ipynb"], cwd=tmp_path, check=True)
     shown = children.run([*ours, "report", "run.json"], cwd=tmp_path).stdout
     assert "a.ipynb:cell 2:2" in shown
-    assert "(cell 3:1)" in shown
+    assert "(a.ipynb:cell 3:1)" in shown
     verdict = children.run([*ours, "verify", "run.json", "run.json"], cwd=tmp_path).stdout
     assert "a.ipynb:cell 2:2 (pmap) -> a.ipynb:cell 2:2 (pmap)" in verdict

@@ -11,7 +11,7 @@ import pytest
 
 from shardlift import legacy
 from shardlift.capture.schema import Capture, Untried, WholeBatchTrial
-from shardlift.cli.verify_options import OTHER_ORDER
+from shardlift.cli.rewrite_options import OTHER_ORDER
 from shardlift.facts import Recorder
 from shardlift.rewrite.goal import Goal
 from shardlift.verify.compare.array_distance import Tolerance, within

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from shardlift.cli.rewrite import Request, RewriteCommand, rewrite, rewrite_options
-from shardlift.cli.verify_options import VerifyOptions, verify_options
+from shardlift.cli.rewrite import rewrite
+from shardlift.cli.rewrite_options import Request, RewriteCommand, rewrite_options
 from shardlift.rewrite.goal import Goal
 
 
@@ -17,8 +17,7 @@ from shardlift.rewrite.goal import Goal
     epilog='Example: shardlift fix src/ --write --verify "python train.py --steps 3"',
 )
 @rewrite_options
-@verify_options
-def fix(paths: tuple[str, ...], **asked: Any) -> None:
+def fix(**asked: Any) -> None:
     """Repair what is removed, wrong or slow on today's JAX. jax.pmap stays.
 
     Rewrites removed and renamed names and options, device_put_replicated and device_put_sharded,
@@ -31,6 +30,4 @@ def fix(paths: tuple[str, ...], **asked: Any) -> None:
     or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
     showed nothing.
     """
-    options = VerifyOptions.take(asked)
-    options.check(asked["diff"], Goal.FIX, ())
-    rewrite(Request(Goal.FIX, paths or (".",), **asked), options)
+    rewrite(Request(Goal.FIX, **asked))

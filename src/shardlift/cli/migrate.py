@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from shardlift.cli.rewrite import Request, RewriteCommand, rewrite, rewrite_options
-from shardlift.cli.verify_options import VerifyOptions, verify_options
+from shardlift.cli.rewrite import rewrite
+from shardlift.cli.rewrite_options import Request, RewriteCommand, rewrite_options
 from shardlift.rewrite.goal import Goal
 
 
@@ -34,13 +34,7 @@ from shardlift.rewrite.goal import Goal
     "is used.",
 )
 @rewrite_options
-@verify_options
-def migrate_command(
-    to: str,
-    paths: tuple[str, ...],
-    facts: tuple[str, ...],
-    **asked: Any,
-) -> None:
+def migrate_command(to: str, **asked: Any) -> None:
     """Leave pmap: rewrite it to jax.jit(jax.shard_map(...)), with the same shapes and numbers.
 
     Includes what `shardlift fix` does. Reads .py and .ipynb under each PATH (the current folder if
@@ -51,8 +45,4 @@ def migrate_command(
     or something was refused or backed out, 2 if a file could not be read or written, or COMMAND
     showed nothing.
     """
-    goal, paths = Goal(to), paths or (".",)
-    options = VerifyOptions.take(asked)
-    options.check(asked["diff"], goal, facts)
-    request = Request(goal, paths, facts=facts, **asked)
-    rewrite(request, options)
+    rewrite(Request(Goal(to), **asked))

@@ -1,10 +1,10 @@
-"""What `fix` and `migrate` share: their options, and a project rewritten, as a diff or in place."""
+"""What `fix` and `migrate` share: a project rewritten, as a diff or in place."""
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -24,8 +24,8 @@ from shardlift.cli.formats import migration_json, pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import RewriteReport
 from shardlift.cli.requirements import too_old
+from shardlift.cli.rewrite_options import Request
 from shardlift.cli.stop import end_by_exception, need_jax, stop
-from shardlift.cli.verify_options import Function, VerifyOptions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
@@ -39,88 +39,18 @@ _FASTER = (
     "jax.pmap takes 2 to 2.8 times as long per call there as shardlift.pmap; --to shim writes that"
 )
 
-_OPTIONS = (
-    click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
-    click.option(
-        "--diff/--write", "diff", default=True, help="Show the change (default), or make it."
-    ),
-    click.option(
-        "--target-jax",
-        metavar="V",
-        help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`, "
-        "or the newest if the new text needs a newer one than that.",
-    ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        metavar="PATTERN",
-        help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
-    ),
-    click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
-    click.option(
-        "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
-    ),
-    click.option("--format", "style", type=click.Choice(["text", "json"]), default="text"),
-    click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all."),
-    click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten."),
-)
-_OF_OUTPUT = ("pr", "style", "quiet", "verbose")
 
-
-def rewrite_options(command: Function) -> Function:
-    """Give a command the options of `Request`, as keyword arguments."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-class RewriteCommand(click.Command):
-    """A command whose options are listed by what they are for."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one section per group."""
-        groups: dict[str, list[tuple[str, str]]] = {"Rewrite": [], "Verify": [], "Output": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                is_output = parameter.name in _OF_OUTPUT or "--help" in parameter.opts
-                is_run = parameter.name in VerifyOptions.__dataclass_fields__
-                groups["Output" if is_output else "Verify" if is_run else "Rewrite"].append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a command was asked to rewrite, and how to show it."""
-
-    goal: Goal
-    paths: tuple[str, ...]
-    diff: bool
-    target_jax: str | None
-    exclude: tuple[str, ...]
-    allow_dirty: bool
-    pr: str | None
-    style: str
-    quiet: bool
-    verbose: bool
-    facts: tuple[str, ...] = ()
-
-
-def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
+def rewrite(asked: Request) -> NoReturn:
     """Rewrite the files, show or write them, and exit with the status of the command."""
-    goal, diff = asked.goal, asked.diff
-    if asked.pr is not None and diff:
-        stop("--pr describes what was written: say --write, too")
-    paths = asked.paths
+    asked.check()
+    goal, diff, paths = asked.goal, asked.diff, asked.paths or (".",)
     if (killed := transaction.killed_before((*paths, "."))) is not None:
         if not diff:
             stop(killed)
         click.echo(escape_control(f"shardlift: {killed}"), err=True)
     opened = open_project(paths, asked.target_jax, asked.exclude)
     config, files, passed = opened.config, opened.files, opened.passed
-    settings = replace(opened.settings, many_processes=options.many_processes)
+    settings = replace(opened.settings, many_processes=asked.many_processes)
     if goal is not Goal.FIX:
         settings = replace(settings, oldest=None)  # what takes the place of pmap needs a newer one
     contents = transaction.Contents()
@@ -139,8 +69,8 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
         root = transaction.root_of([*paths, *(file.path for file in migration.changed)])
-        if options.verify is not None and migration.changed:
-            verified = _verify(project, contents, root, options, asked)
+        if asked.verify is not None and migration.changed:
+            verified = _verify(project, contents, root, asked)
             migration = verified.migration
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
@@ -156,7 +86,7 @@ def rewrite(asked: Request, options: VerifyOptions) -> NoReturn:
         too_old(config.pins, settings.target, migration),
         left,
         verified,
-        options.verify or "",
+        asked.verify or "",
     )
     status = _status(migration, diff)
     if asked.pr is not None:
@@ -190,7 +120,6 @@ def _verify(
     project: ProjectMigration,
     contents: transaction.Contents,
     root: str,
-    options: VerifyOptions,
     asked: Request,
 ) -> VerifiedMigration:
     """What of the migration holds in a run of the command."""
@@ -199,9 +128,7 @@ def _verify(
 
     try:
         with end_by_exception(), phases(asked.quiet) as tell:
-            return verified_migration.verify_migration(
-                project, contents, root, options, asked.goal, asked.verbose, tell
-            )
+            return verified_migration.verify_migration(project, contents, root, asked, tell)
     except verified_migration.ERRORS as error:
         from shardlift.cli.stuck import explain_error
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from shardlift.capture.parts import read_whole
 from shardlift.cli import transaction
-from shardlift.cli.verify_options import OTHER_ORDER, VerifyOptions
+from shardlift.cli.rewrite_options import OTHER_ORDER, Request
 from shardlift.recording.caller import shown
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change, ChangeId, Decisions
@@ -86,26 +86,24 @@ def verify_migration(
     project: ProjectMigration,
     contents: transaction.Contents,
     root: str,
-    options: VerifyOptions,
-    goal: Goal,
-    verbose: bool,
+    asked: Request,
     tell: running.Tell,
 ) -> VerifiedMigration:
     """Run the program before and after, back out what differs, until the rest holds."""
-    assert options.verify is not None
-    given = options.tolerance or (OTHER_ORDER if goal is Goal.JIT else None)
-    default = ROUNDING if goal is Goal.GLOBAL else Tolerance()
+    assert asked.verify is not None
+    given = asked.tolerance or (OTHER_ORDER if asked.goal is Goal.JIT else None)
+    default = ROUNDING if asked.goal is Goal.GLOBAL else Tolerance()
     settings = running.ComparisonOptions(
         tolerance=Tolerance(**given) if given else default,  # type: ignore[arg-type]
-        devices=options.devices,
-        processes=options.processes or 1,
-        verbose=verbose,
+        devices=asked.devices,
+        processes=asked.processes or 1,
+        verbose=asked.verbose,
         facts=project.lacks_facts,
     )
-    command = running.parse_target(options.verify)
+    command = running.parse_target(asked.verify)
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         return _Verifier(
-            project, contents, root, command, settings, goal is Goal.JIT, folder, tell
+            project, contents, root, command, settings, asked.goal is Goal.JIT, folder, tell
         ).verified()
 
 

@@ -9,9 +9,9 @@ import click
 
 from shardlift.capture.files import CaptureError
 from shardlift.cli.console import console, phases
+from shardlift.cli.rewrite_options import ToleranceOption
 from shardlift.cli.stop import end_by_exception, need_jax, stop
 from shardlift.cli.stuck import explain_error
-from shardlift.cli.verify_options import ToleranceOption
 
 _HELP = """Run two programs and compare what their mapped functions compute.
 

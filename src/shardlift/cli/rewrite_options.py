@@ -1,9 +1,9 @@
-"""The options of `fix` and `migrate` about running a program, and what they need."""
+"""What `fix` and `migrate` can be asked for: their common options, and what these need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -45,6 +45,29 @@ class ToleranceOption(click.ParamType[Any]):
 # array: 84 times the precision of float32; of shorter types, 4 units in the last place.
 OTHER_ORDER = {"rtol": 1e-5, "rounding": 4}
 _OPTIONS = (
+    click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
+    click.option(
+        "--diff/--write", "diff", default=True, help="Show the change (default), or make it."
+    ),
+    click.option(
+        "--target-jax",
+        metavar="V",
+        help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`, "
+        "or the newest if the new text needs a newer one than that.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="PATTERN",
+        help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
+    ),
+    click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
+    click.option(
+        "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
+    ),
+    click.option("--format", "style", type=click.Choice(["text", "json"]), default="text"),
+    click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all."),
+    click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten."),
     click.option(
         "--verify",
         metavar="COMMAND",
@@ -72,52 +95,80 @@ _OPTIONS = (
         "Default: for one or for many, as the code of each program says.",
     ),
 )
+_OF_RUN = ("verify", "tolerance", "devices", "processes")
+_OF_OUTPUT = ("pr", "style", "quiet", "verbose")
 
 
-def verify_options(command: Function) -> Function:
-    """Give a command these options, as keyword arguments."""
+def rewrite_options(command: Function) -> Function:
+    """Give a command the options of `Request`, as keyword arguments."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-@dataclass(frozen=True)
-class VerifyOptions:
-    """What was given for these options."""
+class RewriteCommand(click.Command):
+    """A command whose options are listed by what they are for."""
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one section per group."""
+        groups: dict[str, list[tuple[str, str]]] = {"Rewrite": [], "Verify": [], "Output": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                is_output = parameter.name in _OF_OUTPUT or "--help" in parameter.opts
+                is_run = parameter.name in _OF_RUN
+                groups["Output" if is_output else "Verify" if is_run else "Rewrite"].append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked to rewrite, how to verify it, and how to show it."""
+
+    goal: Goal
+    paths: tuple[str, ...]
+    diff: bool
+    target_jax: str | None
+    exclude: tuple[str, ...]
+    allow_dirty: bool
     verify: str | None
     tolerance: Mapping[str, float] | None
     devices: int | None
     processes: int | None
-
-    @classmethod
-    def take(cls, asked: dict[str, Any]) -> VerifyOptions:
-        """These options, out of all the keyword arguments of a command."""
-        return cls(**{field.name: asked.pop(field.name) for field in fields(cls)})
+    pr: str | None
+    style: str
+    quiet: bool
+    verbose: bool
+    facts: tuple[str, ...] = ()
 
     @property
     def many_processes(self) -> bool | None:
         """Whether to write for many processes; None: as the code says."""
         return None if self.processes is None else self.processes > 1
 
-    def check(self, diff: bool, goal: Goal, facts: Sequence[str]) -> None:
+    def check(self) -> None:
         """Raise a usage error where options need each other."""
-        if self.verify is not None and diff:
+        goal, needs_run = self.goal, self.goal in (Goal.GLOBAL, Goal.JIT)
+        if self.pr is not None and self.diff:
+            raise click.UsageError("--pr describes what was written: say --write, too")
+        if self.verify is not None and self.diff:
             raise click.UsageError(
                 "--verify runs the new text, so it has to be written: add --write"
             )
         for name in ("tolerance", "devices"):
             if getattr(self, name) and self.verify is None:
                 raise click.UsageError(f'--{name} needs --verify "COMMAND": a run that shows it')
-        if facts and goal not in (Goal.GLOBAL, Goal.JIT):
+        if self.facts and not needs_run:
             raise click.UsageError("--facts is for --to global and --to jit")
-        if goal in (Goal.GLOBAL, Goal.JIT) and not facts and self.verify is None:
+        if needs_run and not self.facts and self.verify is None:
             raise click.UsageError(
                 f"--to {goal.value} needs a run that shows what is equal on all devices: add "
                 '--write --verify "python train.py", or record one with `shardlift run --record '
                 "run.json PROGRAM` and add --facts run.json"
             )
-        if goal is Goal.JIT and not diff and self.verify is None:
+        if goal is Goal.JIT and not self.diff and self.verify is None:
             raise click.UsageError(
                 "--to jit adds numbers in another order, and is written only where a run shows "
                 'that they are equal to rounding: add --verify "COMMAND"'

@@ -21,7 +21,7 @@ TYPES = [
     jnp.float32, jnp.bfloat16, jnp.float8_e4m3fn, jnp.int4, jnp.uint4, jnp.uint16, jnp.int32,
     jnp.bool_,
 ]  # fmt: skip
-SHAPES = [(8, 4, 6), (8,), (8, 0, 3), (16, 3), (8, 1)]
+SHAPES = [(8, 4, 6), (8,), (16, 3), (8, 1)]
 SPECS = [((8,), PartitionSpec("a")), ((8,), PartitionSpec()), ((8, 1), PartitionSpec("a")),
          ((2, 4), PartitionSpec(("b", "a")))]  # fmt: skip
 
@@ -49,7 +49,7 @@ def _check(leaf: Any, axis: int | None = None) -> None:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_every_type(dtype: Any) -> None:
-    for shape in SHAPES[:3]:
+    for shape in SHAPES[:2]:
         array = _bits(shape, dtype)
         _check(jax.device_put(array, DEVICES[3]))
         _check(jax.device_put(array, NamedSharding(_mesh((8,)), PartitionSpec("a"))), 0)
@@ -91,7 +91,7 @@ def test_leaves_of_all_kinds_at_once_are_told_apart() -> None:
 
 
 def test_what_has_to_be_read() -> None:
-    """Copies that disagree, other layouts and types, and what is no array."""
+    """Copies that disagree, other layouts and types, what is empty, and what is no array."""
     mesh = _mesh((8,))
     vary = jax.shard_map(
         lambda x: x + jax.lax.axis_index("a"), mesh=mesh, in_specs=PartitionSpec(),
@@ -101,7 +101,7 @@ def test_what_has_to_be_read() -> None:
     gone = jnp.ones(3)
     gone.delete()
     leaves = [jax.jit(vary)(jnp.ones(3, jnp.int32)), np.ones(3), 1.0, "text", gone,
-              jax.random.key(0), jnp.ones(3, jnp.complex64)]  # fmt: skip
+              jax.random.key(0), jnp.ones(3, jnp.complex64), jnp.ones((8, 0))]  # fmt: skip
     leaves += [jax.device_put(np.ones((8, 8)), sharding) for sharding in others]
     assert digest_on_devices([(leaf, None) for leaf in leaves]) == [None] * len(leaves)
 

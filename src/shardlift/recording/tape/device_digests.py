@@ -65,7 +65,8 @@ def _placed(leaf: Any, axis: Axis) -> tuple[Mesh, LeafKind] | None:
     if not isinstance(leaf, jax.Array) or leaf.is_deleted() or not leaf.is_fully_addressable:
         return None
     layout = _layout(leaf.sharding)
-    if layout is None or not _has_words(leaf.dtype):
+    # jaxlib 0.11.2 dies of a segmentation fault when it compiles these sums of an empty array.
+    if layout is None or not leaf.size or not _has_words(leaf.dtype):
         return None
     mesh, split_axis, split = layout
     if split_axis is not None and axis not in (None, split_axis):
@@ -182,7 +183,7 @@ def _sums(kind: LeafKind, words: Any, devices: int) -> Any:
     row = jax.lax.slice_in_dim(words, 0, min(1, block[axis]), axis=axis + 1)
     first = [_add(mixed) for mixed in mix(row, _places(row.shape[1:], axis, 1, 0))]
     is_common = jnp.zeros(len(words), bool)
-    if words.size and length > 1:
+    if length > 1:
         is_common = (words == row).reshape(len(words), -1).all(axis=1)
     return jnp.stack([*totals, *first, is_common.astype(jnp.uint32)], axis=1)
 

@@ -135,22 +135,9 @@ class PmapCall:
 
     def moves(self, already: set[str]) -> list[Move]:
         """The arguments that the program itself had to bring to its devices."""
-        known: dict[Any, bool] = {}  # most leaves share a sharding
-        moves = []
-        for path, leaf, axis in self.rows:
-            target = self.plan.sharding(axis)
-            if path in already:
-                continue
-            if isinstance(leaf, jax.Array):
-                key = (id(leaf.sharding), axis, leaf.ndim)
-                if key not in known:
-                    known[key] = leaf.sharding.is_equivalent_to(target, leaf.ndim)
-                if known[key]:
-                    continue
-            size = nbytes(leaf) * (self.plan.home.size if axis is None else 1)
-            source, wanted = placement_of(leaf), placement_by(target)
-            moves.append(Move(path, source, wanted, size, 1, MovedBy.PROGRAM))
-        return moves
+        rows = [row for row in self.rows if row[0] not in already]
+        moves = (move_of(self.plan, *row, MovedBy.PROGRAM) for row in rows)
+        return [move for move in moves if move is not None]
 
     def probe(self, paths: set[str]) -> float | None:
         """How long it takes to place these arguments; they are placed once more, and waited for.
@@ -289,6 +276,15 @@ def static_arguments(fun: Any, options: dict[str, Any]) -> tuple[set[int], set[s
     positions |= {k for k, name in enumerate(parameters) if name in named}
     named |= {parameters[k] for k in positions if -len(parameters) <= k < len(parameters)}
     return positions, named
+
+
+def move_of(plan: Plan, path: str, leaf: Any, axis: Axis, by: MovedBy) -> Move | None:
+    """How an argument gets to where a plan needs it; None if it is there."""
+    target = plan.sharding(axis)
+    if isinstance(leaf, jax.Array) and leaf.sharding.is_equivalent_to(target, leaf.ndim):
+        return None
+    size = nbytes(leaf) * (plan.home.size if axis is None else 1)
+    return Move(path, placement_of(leaf), placement_by(target), size, 1, by)
 
 
 def nbytes(leaf: Any) -> int:

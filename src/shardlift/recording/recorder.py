@@ -20,7 +20,7 @@ import jax
 
 from shardlift import _compat
 from shardlift.capture import files
-from shardlift.capture.schema import Capture, Move, MovedBy, Read, ReadBy, SiteKind
+from shardlift.capture.schema import Capture, MovedBy, Read, ReadBy, SiteKind
 from shardlift.mapping import nesting
 from shardlift.mapping.argument_placement import Fit
 from shardlift.mapping.axes import Call
@@ -31,10 +31,9 @@ from shardlift.recording.caller import assigned_name, codes_of, names_of, user_l
 from shardlift.recording.compilations import Running, here
 from shardlift.recording.hooks import ObservedFunction, hook_every, hook_pmap
 from shardlift.recording.inspector import Inspector
-from shardlift.recording.mapped_calls import nbytes
+from shardlift.recording.mapped_calls import move_of
 from shardlift.recording.notebook_lines import first_lines
 from shardlift.recording.output_reads import observed_reads
-from shardlift.recording.placements import placement_by
 from shardlift.recording.process import job_name, kind_of_trace, process_facts
 from shardlift.recording.site_records import SiteKey, SiteRecord, clip
 from shardlift.recording.sources import sources
@@ -253,11 +252,9 @@ class Recorder:
         try:
             rows = zip(site.names(call), call.leaves, fit.leaves, call.axes, strict=True)
             for path, old, new, axis in rows:
-                wanted = plan.sharding(axis)
-                if new is not old and not old.sharding.is_equivalent_to(wanted, old.ndim):
-                    size = nbytes(old) * (plan.home.size if axis is None else 1)
-                    source, target = placement_by(old.sharding), placement_by(wanted)
-                    running.moved.append(Move(path, source, target, size, 1, MovedBy.PMAP))
+                move = None if new is old else move_of(plan, path, old, axis, MovedBy.PMAP)
+                if move is not None:
+                    running.moved.append(move)
         except Exception as error:
             self._faulty(error)
 

@@ -45,32 +45,21 @@ def session_of(observer: Any, process: int | None = None) -> RunSession:
     return session
 
 
-def test_a_session_on_tape_leaves_out_what_is_printed_while_tracing(
+def test_a_session_on_tape_where_jax_has_been_imported_already(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What is printed while tracing is left out, and the program is no child of its own."""
     streams: list[Any] = []
     monkeypatch.setattr(launch_session, "leave_out_traced_prints", streams.append)
-    for name in ("Children", "Session"):
-        monkeypatch.setattr(launch_session, name, MagicMock())
-    RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
-    assert streams == [sys.stdout, sys.stderr]
-
-
-def test_jax_may_have_been_imported_before_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    tapes: list[Any] = []
-    for name in ("Children", "leave_out_traced_prints"):
-        monkeypatch.setattr(launch_session, name, MagicMock())
+    monkeypatch.setattr(launch_session, "Children", MagicMock())
     at_once = MagicMock(side_effect=lambda prepare, **_: MagicMock(enter=prepare))
     monkeypatch.setattr(launch_session, "Session", at_once)
-
-    def recorder(session: RunSession) -> Any:
-        tapes.append(session._tape())
-        return MagicMock()
-
-    monkeypatch.setattr(RunSession, "_recorder", recorder)
+    monkeypatch.setattr(RunSession, "_recorder", lambda session: MagicMock(tape=session._tape()))
     session = RunSession(RunOptions(record="run.json", tape=TapeOptions()), Program("train.py"))
-    assert len(tapes) == 1
+    assert session.observer is not None
+    assert session.observer.tape is not None  # type: ignore[attr-defined]
     session._children.leave_out.assert_called_once()  # type: ignore[attr-defined]
+    assert streams == [sys.stdout, sys.stderr]
 
 
 def test_a_forked_process_says_nothing_of_devices() -> None:

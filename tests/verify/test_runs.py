@@ -144,12 +144,9 @@ def test_a_program_that_fails_is_shown_with_its_own_frames_alone(tmp_path):
     assert places == [f'File "{path}", line 3, in <module>', f'File "{path}", line 2, in f']
 
 
-def test_jobs_of_different_sizes_cannot_be_compared():
+def test_processes_are_compared_one_by_one():
     with pytest.raises(CannotRunError, match="2 processes before and 1 after"):
         judge_runs(_run(Capture(), Capture()), _run(Capture()), Tolerance())
-
-
-def test_processes_are_compared_one_by_one():
     outcome = judge_runs(_run(Capture(), Capture()), _run(Capture(), Capture()), Tolerance())
     assert outcome.notes[0].startswith("2 processes, each compared with itself")
     assert judge_runs(_run(Capture()), _run(Capture()), Tolerance()).notes == ()

@@ -16,6 +16,7 @@ from shardlift.capture.schema import Part
 from shardlift.report.numbers import count
 from shardlift.verify.compare.array_distance import ROUNDING
 from shardlift.verify.compare.verdicts import (
+    EQUAL,
     GapKind,
     LeafDifference,
     ProgramVerdict,
@@ -24,14 +25,7 @@ from shardlift.verify.compare.verdicts import (
     Verdict,
 )
 
-COLOURS = {
-    Verdict.IDENTICAL: "green",
-    Verdict.CLOSE: "green",
-    Verdict.DIFFERENT: "red",
-    Verdict.NOT_REACHED: "yellow",
-    Verdict.NOT_COMPARED: "yellow",
-    Verdict.PARTLY_COMPARED: "yellow",
-}
+_COLOURS = {**dict.fromkeys(EQUAL, "green"), Verdict.DIFFERENT: "red"}  # of others, yellow
 _ONE_ONLY = "collectives that only one program has"
 _UNREADABLE = "outputs that could not be read"
 # What is said of each gap: below the verdict, and in the last line; the latter may be nothing.
@@ -160,8 +154,8 @@ def basis(site: SiteVerdict) -> str:
 
 def heading(site: SiteVerdict) -> str:
     """The verdict, with its restriction if only outputs were asked for."""
-    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
-    return f"{site.verdict} (outputs only)" if equal and site.outputs_only else site.verdict
+    only = site.outputs_only and site.verdict in EQUAL
+    return f"{site.verdict} (outputs only)" if only else site.verdict
 
 
 def gap_lines(site: SiteVerdict) -> list[str]:
@@ -243,7 +237,7 @@ def _show_side(name: str, side: Side, console: Console) -> None:
 
 
 def _show_site(site: SiteVerdict, console: Console) -> None:
-    colour = COLOURS[site.verdict]
+    colour = _COLOURS.get(site.verdict, "yellow")
     console.print(f"\n[bold {colour}]{heading(site)}[/]  [bold]{escape(site.name)}[/]", end="  ")
     console.print(f"[dim]{escape(places(site))}[/]")
     _indented(escape(basis(site)), console)
@@ -265,7 +259,7 @@ def _indented(text: str, console: Console, by: int = 4) -> None:
 def machine(outcome: ProgramVerdict) -> dict[str, Any]:
     """The outcome as a tree for JSON, with all places and distances."""
     return {
-        "verdicts": {word: outcome.count(word) for word in COLOURS},
+        "verdicts": {word: outcome.count(word) for word in Verdict},
         **_finite(dataclasses.asdict(outcome)),
         "sites": site_trees(outcome),
     }

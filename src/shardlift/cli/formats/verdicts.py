@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from shardlift.cli.document import Item, document, item
-from shardlift.verify.compare.verdicts import ProgramVerdict, SiteVerdict, Verdict
+from shardlift.verify.compare.verdicts import EQUAL, ProgramVerdict, SiteVerdict
 from shardlift.verify.verdict_text import advice, basis, gap_lines, machine, sentence
 
 
 def document_of(outcome: ProgramVerdict) -> str:
     """Sites that are equal are done; the others are left, each with its likely cause."""
-    equal = (Verdict.IDENTICAL, Verdict.CLOSE)
     sides = (("before", outcome.before), ("after", outcome.after))
     failed = [item("failed", side.error, program=name) for name, side in sides if side.status]
     return document(
         "verify",
         outcome.status,
-        done=[_item(site, basis(site)) for site in outcome.sites if site.verdict in equal],
-        left=[*failed, *(_left(site) for site in outcome.sites if site.verdict not in equal)],
+        done=[_item(site, basis(site)) for site in outcome.sites if site.verdict in EQUAL],
+        left=[*failed, *(_left(site) for site in outcome.sites if site.verdict not in EQUAL)],
         advice=advice(outcome),
         **machine(outcome),
     )

@@ -20,6 +20,9 @@ class Verdict(StrEnum):
     IDENTICAL = "identical"
 
 
+EQUAL = (Verdict.IDENTICAL, Verdict.CLOSE)
+
+
 @dataclass(frozen=True)
 class SitePlace:
     """Where a site is in its program."""
@@ -180,6 +183,5 @@ def in_one_only(site: SiteVerdict) -> bool:
 
 def with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:
     """The verdict, with something more that was not compared."""
-    equal = site.verdict in (Verdict.IDENTICAL, Verdict.CLOSE)
-    verdict = Verdict.PARTLY_COMPARED if equal else site.verdict
+    verdict = Verdict.PARTLY_COMPARED if site.verdict in EQUAL else site.verdict
     return replace(site, verdict=verdict, gaps=(*site.gaps, gap))

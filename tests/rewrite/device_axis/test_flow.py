@@ -173,6 +173,29 @@ MISSED = {
             "an except": "try:\n        pass\n    except ValueError as state:\n        pass",
         }.items()
     },
+    "a mapped function or a name of another module":
+        f"\n\nfrom library import *\n{LOOP}".replace(
+        "    for batch", "    step = p_step if start else other_step\n    for batch"
+    ).replace("p_step(state", "step(state"),
+    "a value of another module": f"\n\nfrom library import *\n{LOOP}".replace(
+        "    for batch", "    state = initial if start else state\n    for batch"
+    ),
+    **{
+        name: f"\n\n{text}{LOOP}".replace(
+            "    for batch", "    held = Held(make())\n    state = held.tree if start else state\n"
+            "    for batch",
+        )
+        for name, text in {
+            "a field of a dataclass": "@dataclass\nclass Held:\n    tree: object\n",
+            "an attribute that nothing here sets": "class Held:\n    pass\n",
+            "an attribute that is computed":
+                "class Held:\n    def __getattr__(self, name):\n        return make()\n",
+        }.items()
+    },
+    "an attribute of a class with a decorator":
+        "\n\n@register\nclass Holder:\n    def main(self, loader):\n"
+    + METHODS
+    + "\n\nHolder().start(1)\nHolder().main(2)\n",
     "a walrus": LOOP.replace("p_step(state,", "p_step(state := make(),"),
     "a default": LOOP.replace("p_step(state", "one(state")
     + "\n\ndef one(state, batch, other=make()):\n    return p_step(other, batch)\n",
@@ -292,6 +315,11 @@ OTHER_MODULE = {
 }
 
 
+def test_a_plain_class_is_followed() -> None:
+    class_ = "\n\nclass Holder:\n    def main(self, loader):\n" + METHODS
+    assert is_whole(program(f"{class_}\n\nHolder().start(1)\nHolder().main(2)\n"))
+
+
 @pytest.mark.parametrize(
     ("line", "whole"),
     [
@@ -306,6 +334,14 @@ OTHER_MODULE = {
 def test_a_global_of_another_module(line: str, whole: bool) -> None:
     main = f"from pkg import train\n\n\ndef run(loader):\n    {line}\n    train.main(loader)\n"
     assert is_whole(OTHER_MODULE | {"pkg/main.py": main}) is whole
+
+
+def test_a_name_that_another_module_may_have_from_elsewhere() -> None:
+    loop = LOOP.replace("    for", "    state = values.initial if start else state\n    for")
+    text = f"from pkg import values\n{program(loop)}\n\nmain(1, 2)\n"
+    files = {"pkg/__init__.py": "", "pkg/train.py": text}
+    assert not is_whole(files | {"pkg/values.py": "from library import *\n"})
+    assert is_whole(files | {"pkg/values.py": "initial = None\n"})
 
 
 def test_a_recorded_site_that_two_files_answer_to_is_of_neither() -> None:

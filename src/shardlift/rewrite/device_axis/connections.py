@@ -291,7 +291,7 @@ def _expose_names(
 def _expose_functions(program: FollowedProgram) -> None:
     owners = [(file, owner) for file in program.files for owner in file.index.nodes(ast.ClassDef)]
     for file, owner in owners:
-        _expose_bases(program, file, owner)
+        _expose_class(program, file, owner)
     for file in program.files:
         for function in file.index.functions():
             use = _other_callers(program, file, function)
@@ -299,11 +299,15 @@ def _expose_functions(program: FollowedProgram) -> None:
                 program.open(program.function(Known(function, file)), use)
 
 
-def _expose_bases(program: FollowedProgram, file: File, owner: ast.ClassDef) -> None:
-    """A class that is derived from another, and that one: each may use what the other has."""
+def _expose_class(program: FollowedProgram, file: File, owner: ast.ClassDef) -> None:
+    """A class that is derived from another, and that one: each may use what the other has.
+
+    So may the decorator of a class, such as `dataclass`, which sets its fields.
+    """
     values = [file.values(base) for base in owner.bases]
-    if owner.keywords or not all(bases and _PLAIN_BASES.issuperset(bases) for bases in values):
-        why = f"is an attribute of the class {owner.name}, whose base class may see it"
+    is_plain = all(bases and _PLAIN_BASES.issuperset(bases) for bases in values)
+    if owner.keywords or owner.decorator_list or not is_plain:
+        why = f"is an attribute of the class {owner.name}, which is derived or decorated"
         related = [Known(owner, file), *(value for bases in values for value in bases)]
         for value in related:
             if isinstance(value, Known) and isinstance(value.node, ast.ClassDef):

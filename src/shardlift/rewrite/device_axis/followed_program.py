@@ -70,9 +70,9 @@ class FollowedProgram:
         self.indexed: list[Indexed] = []
         self.tracked: list[Cell] = []  # the values whose layout is decided
         self.mapped: list[tuple[GlobalSite, Cell]] = []  # pmapped functions
-        self._bindings: dict[ast.AST, Cell] = {}
-        self._given: set[ast.AST] = set()  # bindings whose values were found
-        self._read_at: dict[ast.AST, File] = {}  # bindings that something reads
+        self._bindings: dict[object, Cell] = {}
+        self._given: set[object] = set()  # bindings and attributes whose values were found
+        self._read_at: dict[object, NodePlace] = {}  # those that something reads
         # The names that functions bind outside of themselves, at a time that is not known.
         self.declared: set[tuple[File, str]] = set()
         for file in self.files:
@@ -82,20 +82,20 @@ class FollowedProgram:
 
     # ---- names
 
-    def binding(self, node: ast.AST) -> Cell:
-        """The cell of the value that a name is bound to at one place."""
-        return self._bindings.setdefault(node, Cell())
+    def binding(self, key: object) -> Cell:
+        """The cell of the value that a name is bound to at one place, or of an attribute."""
+        return self._bindings.setdefault(key, Cell())
 
-    def give(self, node: ast.AST, cell: Cell) -> None:
-        """Note a value that a name is bound to at one place."""
-        self._given.add(node)
-        self.binding(node).unify(cell)
+    def give(self, key: object, cell: Cell) -> None:
+        """Note a value that a name is bound to at one place, or an attribute."""
+        self._given.add(key)
+        self.binding(key).unify(cell)
 
     def lose_the_rest(self) -> None:
-        """What a name is bound to in any other way (`except`, `case`, an import) is not known."""
-        for node, file in self._read_at.items():
-            if node not in self._given:
-                self.binding(node).add_made(Point(CellRole.ELSEWHERE, NodePlace(file, node)))
+        """What is bound in any other way (`except`, `case`, an import, a field) is not known."""
+        for key, at in self._read_at.items():
+            if key not in self._given:
+                self.binding(key).add_made(Point(CellRole.ELSEWHERE, at))
 
     def every_binding(self, file: File, scope: Scope, name: str) -> Cell:
         """The cell of all values that a name of a scope is ever bound to."""
@@ -113,7 +113,7 @@ class FollowedProgram:
     def bound(self, file: File, node: ast.AST) -> Cell:
         """The cell of the value that a binding gives to its name; imports are followed."""
         is_new = node not in self._read_at
-        self._read_at[node] = file
+        self._read_at[node] = NodePlace(file, node)
         statement = file.index.parents.get(node)
         if is_new and isinstance(node, ast.alias) and isinstance(statement, ast.ImportFrom):
             module = self.module(file, file.resolver.imported_module(statement))
@@ -133,9 +133,10 @@ class FollowedProgram:
 
     # ---- attributes of objects
 
-    def attribute(self, owner: ast.ClassDef, name: str) -> Cell:
-        """The cell of `self.name`, for all objects of a class."""
-        return self.fields.setdefault((owner, name), Cell())
+    def attribute(self, owner: ast.ClassDef, name: str, at: NodePlace) -> Cell:
+        """The cell of `self.name`, for all objects of a class, for a place that has it."""
+        self._read_at.setdefault((owner, name), at)
+        return self.fields.setdefault((owner, name), self.binding((owner, name)))
 
     # ---- functions
 

@@ -142,9 +142,9 @@ def _attribute(node: ast.Attribute, v: Visitor) -> Cell:
             v.program.hand_on(owner, v.at(node))
         if any(isinstance(value, Known) for value in v.file.values(node)):
             return v.untraced(node)  # a method, or a property
-        return v.program.attribute(owner.node, node.attr)
+        return v.program.attribute(owner.node, node.attr, v.at(node))
     module = v.program.module_of(v.file, node.value)
-    if module is not None:
+    if module is not None and node.attr in module.index.module.names:
         return v.program.every_binding(module, module.index.module, node.attr)
     v.program.unresolved_names.setdefault(node.attr, v.at(node))
     base = v.value(node.value)
@@ -242,7 +242,7 @@ def _class(node: ast.ClassDef, v: Visitor) -> None:
             v.escape(cell, binding, f"is the attribute {name} of a class")
             value = getattr(v.file.index.parents.get(binding), "value", None)
             if value is not None and not isinstance(value, ast.Constant):  # all objects have it
-                cell = v.program.attribute(node, name)
+                cell = v.program.attribute(node, name, v.at(binding))
                 cell.add_made(Point(CellRole.ELSEWHERE, v.at(binding)))
 
 

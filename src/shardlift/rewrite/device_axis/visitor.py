@@ -70,8 +70,8 @@ class Visitor:
         """The cell of a name: of the bindings that reach it, if their order is known."""
         index = self.file.index
         scope, is_outer = index.binding_scope(node)
-        if scope is None:
-            return Cell()
+        if scope is None:  # a builtin, or what `import *` gives
+            return self.untraced(node)
         bound = scope.names[node.id]
         if is_outer:
             around = (n for n in index.ancestors(node) if index.scope_of.get(n) is scope)
@@ -121,7 +121,8 @@ class Visitor:
         module = self.program.module_of(self.file, target.value)
         if owner is not None:
             self.base(target)
-            self.program.attribute(owner.node, target.attr).unify(cell)
+            self.program.attribute(owner.node, target.attr, self.at(target))
+            self.program.give((owner.node, target.attr), cell)
             return
         if module is not None:
             self.program.every_binding(module, module.index.module, target.attr).unify(cell)

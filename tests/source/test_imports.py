@@ -12,13 +12,7 @@ from shardlift.rewrite.imports import drop_unused
 from shardlift.source.edits import apply_edits
 from shardlift.source.file import File
 from shardlift.source.imports import drop_names, move_names
-from shardlift.source.project import Project
-from shardlift.source.text import Source
-
-
-def _file(text: str, path: str = "example.py") -> File:
-    source = Source(path, text)
-    return Project.of(source).file(path)
+from tests.source.files import parse
 
 
 def _first(file: File) -> ast.Import | ast.ImportFrom:
@@ -27,14 +21,14 @@ def _first(file: File) -> ast.Import | ast.ImportFrom:
 
 
 def _drop(text: str, *names: str) -> str:
-    file = _file(text)
+    file = parse(text)
     statement = _first(file)
     aliases = [alias for alias in statement.names if alias.name in names]
     return apply_edits(text, drop_names(file, statement, aliases))
 
 
 def _move(text: str, **to: str) -> str:
-    file = _file(text)
+    file = parse(text)
     statement = _first(file)
     assert isinstance(statement, ast.ImportFrom)
     places = {a: tuple(to[a.name].rsplit(".", 1)) for a in statement.names if a.name in to}

@@ -8,12 +8,11 @@ from shardlift.check.engine import check_text
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
 from shardlift.source.mentions import Use
-from shardlift.source.project import Project
-from shardlift.source.text import Source
+from tests.source.files import parse
 
 
 def _uses(text: str) -> list[tuple[Use, str]]:
-    file = Project.of(Source("m.py", text)).file("m.py")
+    file = parse(text)
     return [(mention.use, file.text(mention.node)) for mention in file.mentions]
 
 
@@ -53,5 +52,5 @@ def test_a_comparison_is_left_alone_by_both(goal: Goal) -> None:
 
 def test_another_librarys_pmap_is_not_jaxs_own() -> None:
     text = "import jax, equinox as eqx\nf = eqx.filter_pmap(g)\nh = jax.pmap(g)\n"
-    file = Project.of(Source("m.py", text)).file("m.py")
+    file = parse(text)
     assert [mention.is_own for mention in file.mentions] == [False, True]

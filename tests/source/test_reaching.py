@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shardlift.source.reaching import after_definition, reaching_bindings
+from shardlift.source.reaching import after_definition, guards, reaching_bindings
 from shardlift.source.scopes import Index
 
 
@@ -113,3 +113,35 @@ def test_a_function_sees_what_is_bound_from_its_definition_on(text: str, lines: 
 )
 def test_nothing_goes_on_after_sys_exit(text: str, lines: list[int]) -> None:
     assert _lines(text, reaching_bindings) == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x", []),
+        ("if c:\n    x", [("If", "body")]),
+        ("if c:\n    pass\nelse:\n    x", [("If", "orelse")]),
+        ("if x:\n    pass", []),
+        ("for i in y:\n    x", [("For", "body")]),
+        ("for i in x:\n    pass", []),
+        ("while c:\n    if d:\n        x", [("If", "body"), ("While", "body")]),
+        ("try:\n    x\nexcept E:\n    pass", [("Try", "body")]),
+        ("try:\n    pass\nexcept E:\n    x", [("ExceptHandler", "body")]),
+        ("try:\n    pass\nfinally:\n    x", []),
+        ("with a:\n    x", []),
+        ("with suppress(E):\n    x", [("With", "body")]),
+        ("c and x", [("BoolOp", "body")]),
+        ("x and c", []),
+        ("x if c else d", [("IfExp", "body")]),
+        ("c if d else x", [("IfExp", "orelse")]),
+        ("c if x else d", []),
+        ("[x for i in y]", [("ListComp", "body")]),
+        ("match c:\n    case 1:\n        x", [("match_case", "body")]),
+        ("if c:\n    def f():\n        x", []),
+        ("if c:\n    class A:\n        x", []),
+    ],
+)
+def test_guards(text: str, expected: list[tuple[str, str]]) -> None:
+    index = Index(ast.parse(text))
+    (use,) = (node for node in index.nodes(ast.Name) if node.id == "x")
+    assert [(type(node).__name__, branch) for node, branch in guards(index, use)] == expected

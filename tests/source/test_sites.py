@@ -7,6 +7,7 @@ import pytest
 from shardlift.source.project import Project
 from shardlift.source.sites import Role, Site, Usage
 from shardlift.source.text import Source
+from tests.source.files import parse
 
 
 def _sites(*texts: str, **files: str) -> list[Site]:
@@ -173,8 +174,7 @@ def test_a_class_attribute_and_a_method() -> None:
 def test_inherited_attributes() -> None:
     base = "import jax\nclass Base:\n    def __init__(self):\n        self.p = jax.pmap(self.f)"
     use = "from .base import Base\nclass A(Base):\n    def go(self, x):\n        return self.p(x)"
-    project = Project.of(Source("pkg/base.py", base), Source("pkg/use.py", use))
-    assert len(project.file("pkg/use.py").mapped_calls) == 1
+    assert len(parse(use, base=base).mapped_calls) == 1
 
 
 def test_roles_of_wrappers_and_references() -> None:
@@ -199,13 +199,9 @@ def test_roles_of_wrappers_and_references() -> None:
     ],
 )
 def test_calls_of_what_can_only_be_pmapped(text: str, certain: bool) -> None:
-    project = Project.of(Source("m.py", f"import jax\n{text}"))
-    assert len(project.file("m.py").mapped_calls) == int(certain)
+    assert len(parse(f"import jax\n{text}").mapped_calls) == int(certain)
 
 
 def test_imports_that_go_in_circles() -> None:
-    project = Project.of(
-        Source("a.py", "from b import g\ng(1)\ndef f(x):\n    return g(x)"),
-        Source("b.py", "from a import f\ndef g(x):\n    return f(x)"),
-    )
-    assert project.file("a.py").sites == []
+    other = "from m import f\ndef g(x):\n    return f(x)"
+    assert parse("from b import g\ng(1)\ndef f(x):\n    return g(x)", b=other).sites == []

@@ -43,32 +43,30 @@ def test_a_version_is_its_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "is_below"),
     [
-        "jax==0.4.30",
-        "jax",
-        "jax[cuda12]>=0.4,<0.6 ; python_version > '3.9'  # why",
-        "jaxlib<=0.4.30",
-        "jaxlib @ https://example.org/cuda11/jaxlib-0.3.25+cuda11-cp37.whl",
-        "jax@git+https://example.org/jax@jax-v0.4.1#egg=jax ; os_name=='nt'",
-        "jax>=0.5.0,<=0.11.1",
-        "jax!=0.10.1,<1  # why",
+        ("jax==0.4.30", True),
+        ("jax", True),
+        ("jax[cuda12]>=0.4,<0.6 ; python_version > '3.9'  # why", True),
+        ("jaxlib<=0.4.30", True),
+        ("jaxlib @ https://example.org/cuda11/jaxlib-0.3.25+cuda11-cp37.whl", True),
+        ("jax@git+https://example.org/jax@jax-v0.4.1#egg=jax ; os_name=='nt'", True),
+        ("jax>=0.5.0,<=0.11.1", True),
+        ("jax!=0.10.1,<1  # why", True),
+        ("jax>=0.10", False),
+        ("jax==0.12.0.1", False),
+        ("jax>0.10,<1", False),
+        ("flax<0.5", False),
+        ("jaxtyping", False),
+        ("jax @ https://a.b/jax", False),
     ],
 )
-def test_a_requirement_that_lets_older_releases_in(text: str) -> None:
-    assert Pin("requirements.txt", text).is_below((0, 10))
+def test_a_requirement_that_lets_older_releases_in(text: str, is_below: bool) -> None:
+    assert Pin("requirements.txt", text).is_below((0, 10)) is is_below
 
 
 def test_whether_a_requirement_is_bounded() -> None:
     assert [Pin("", text).is_bounded for text in ("jax<1", "jax", "-r a")] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["jax>=0.10", "jax==0.12.0.1", "jax>0.10,<1", "flax<0.5", "jaxtyping", "jax @ https://a.b/jax"],
-)
-def test_other_requirements_stay(text: str) -> None:
-    assert not Pin("requirements.txt", text).is_below((0, 10))
 
 
 @pytest.mark.parametrize("operator", ["==", "<", ">=", "<0.5,>=", "==="])

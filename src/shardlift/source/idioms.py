@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.libraries import (
     COLLECTIVES,
+    REDUCTIONS,
     REPLICATE,
     ROWS,
     SHARD,
@@ -131,6 +132,12 @@ def stacking_count(file: File, node: ast.expr) -> ast.expr | None:
     return None
 
 
+def mapped_inputs(file: File) -> Iterator[ast.expr]:
+    """What is passed to pmapped functions, where it is made; each once."""
+    arguments = (argument for call, _ in file.mapped_calls for argument in call.args)
+    yield from dict.fromkeys(map(file.definition, arguments))
+
+
 def innermost_expression(file: File, node: ast.expr) -> tuple[File, ast.expr]:
     """The expression that makes a value, inside tree maps and functions of the project.
 
@@ -198,6 +205,12 @@ def axis_of(file: File, call: ast.Call) -> object:
         node = node.elts[0]
     value = file.only(node) if node is not None else None
     return value.value if isinstance(value, Constant) else None
+
+
+def reduced_axis(file: File, call: ast.Call) -> object:
+    """The axis that a call reduces over; None if it reduces over groups, which still differ."""
+    grouped = any(keyword.arg == "axis_index_groups" for keyword in call.keywords)
+    return axis_of(file, call) if file.called(call) in REDUCTIONS and not grouped else None
 
 
 def axis_name(mapped: Mapped) -> object:

@@ -6,26 +6,21 @@ that was written for pmap gets blocks of another rank (SL705 to SL708).
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import innermost_expression, stacking_count
+from shardlift.source.idioms import innermost_expression, mapped_inputs, stacking_count
 from shardlift.source.model import GUIDE, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
     """Reshapes by the device count whose result is passed to pmap, and flax's `shard`."""
-    seen: set[ast.expr] = set()
-    for call, _ in file.mapped_calls:
-        for argument in call.args:
-            made = file.definition(argument)
-            where, inner = innermost_expression(file, made)
-            reshaped = "reshape" in where.text(inner) and where.called(inner) != "jax.random.split"
-            if made not in seen and reshaped and stacking_count(where, inner) is not None:
-                seen.add(made)
-                yield Match(made, "a reshape adds a device axis for pmap")
+    for made in mapped_inputs(file):
+        where, inner = innermost_expression(file, made)
+        reshaped = "reshape" in where.text(inner) and where.called(inner) != "jax.random.split"
+        if reshaped and stacking_count(where, inner) is not None:
+            yield Match(made, "a reshape adds a device axis for pmap")
     for call in file.calls_of("flax.training.common_utils.shard"):
         yield Match(call, "shard() adds a device axis for pmap")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
-from shardlift.source.idioms import axis_of
+from shardlift.source.idioms import reduced_axis
 from shardlift.source.libraries import REDUCTIONS
 from shardlift.source.model import GUIDE, Level, Match, Rule
 from shardlift.source.scopes import FUNCTIONS, positional
@@ -33,10 +33,8 @@ def visit(file: File) -> Iterator[Match]:
         node = body.file.definition(returned[0])
         where = shard_map.keywords["out_specs"]
         if isinstance(node, ast.Call) and body.file.called(node) in REDUCTIONS:
-            axis = axis_of(body.file, node)
-            # After a reduction over groups, the groups still differ.
-            grouped = any(keyword.arg == "axis_index_groups" for keyword in node.keywords)
-            if axis is not None and axis in spec and not grouped:
+            axis = reduced_axis(body.file, node)
+            if axis is not None and axis in spec:
                 yield Match(where, f"equal copies are stacked along {axis!r}: use P()")
         elif spec == () and (_stays_local(shard_map, body) or _adds_local(shard_map, body)):
             yield Match(where, "P() for a value that differs between devices")

@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import axis_name, axis_of, is_zero
-from shardlift.source.libraries import REDUCTIONS, TREE_MAPS
+from shardlift.source.idioms import axis_name, is_zero, reduced_axis
+from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, is_array, is_scalar, output_of, returned_at
 from shardlift.source.sites import Role, Site
@@ -80,11 +80,9 @@ def _outputs(site: Site, reads: _Reads) -> Iterator[Match]:
 def _equal_everywhere(file: File, node: ast.expr, name: object) -> bool:
     if not isinstance(node, ast.Call):
         return False
-    called = file.called(node)
-    if called in TREE_MAPS and node.args and isinstance(node.args[0], ast.Lambda):
+    if file.called(node) in TREE_MAPS and node.args and isinstance(node.args[0], ast.Lambda):
         return _equal_everywhere(file, node.args[0].body, name)
-    groups = any(keyword.arg == "axis_index_groups" for keyword in node.keywords)
-    return called in REDUCTIONS and axis_of(file, node) == name and not groups
+    return reduced_axis(file, node) == name
 
 
 RULE = Rule(

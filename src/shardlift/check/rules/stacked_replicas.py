@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import device_count, repeated_list, stacking_count
+from shardlift.source.idioms import device_count, mapped_inputs, repeated_list, stacking_count
 from shardlift.source.libraries import NAMED_SHARDINGS, SPECS, TREE_MAPS
 from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
 
@@ -25,13 +25,9 @@ _STACKS = frozenset({"jax.numpy.stack", "jax.numpy.array", "jax.numpy.broadcast_
 
 def visit(file: File) -> Iterator[Match]:
     """Inputs of pmap that are repeated by the number of devices."""
-    seen: set[ast.expr] = set()
-    for call, _ in file.mapped_calls:
-        for argument in call.args:
-            made = file.definition(argument)
-            if made not in seen and _repeats(file, made) and stacking_count(file, made) is not None:
-                seen.add(made)
-                yield Match(made, "one copy per device is stacked along a new axis for pmap")
+    for made in mapped_inputs(file):
+        if _repeats(file, made) and stacking_count(file, made) is not None:
+            yield Match(made, "one copy per device is stacked along a new axis for pmap")
     yield from _drop_ins(file)
 
 

@@ -46,6 +46,10 @@ def test_the_text_counts_not_the_file(editor: Editor) -> None:
     (editor.folder / "train.py").write_text("x = 1\n")
     document = editor.open("train.py", PMAP)
     assert editor.findings(document) == [("SL201", 3), ("SL201", 4)]
+    text = f"# -*- coding: latin-1 -*-\n# é\n{PMAP}"
+    assert editor.findings(editor.open("train.py", text))[0] == ("SL201", 5)
+    report = editor.analysis.check(editor.open("train.py", "import jax\njax.pmap(\n"))
+    assert report.unreadable is not None
 
 
 def test_names_are_followed_into_other_files_saved_or_not(editor: Editor) -> None:
@@ -62,16 +66,6 @@ def test_the_configuration_of_the_project_counts(editor: Editor) -> None:
     assert editor.findings(document) == []
     (editor.folder / "pyproject.toml").write_text("[tool.shardlift")  # half typed
     assert len(editor.findings(document)) == 2
-
-
-def test_a_text_that_does_not_parse_has_a_reason(editor: Editor) -> None:
-    report = editor.analysis.check(editor.open("train.py", "import jax\njax.pmap(\n"))
-    assert report.unreadable is not None
-
-
-def test_a_text_in_another_encoding(editor: Editor) -> None:
-    text = f"# -*- coding: latin-1 -*-\n# é\n{PMAP}"
-    assert editor.findings(editor.open("train.py", text))[0] == ("SL201", 5)
 
 
 def _after(rewrite, name: str) -> str:

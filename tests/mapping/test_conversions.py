@@ -13,6 +13,7 @@ from jax import lax
 
 import shardlift
 from shardlift.mapping import plan, registry
+from shardlift.mapping.processes import local_program
 from shardlift.mapping.processes.bridge import Bridge
 
 N = 8
@@ -62,6 +63,25 @@ def test_arguments_of_every_kind(monkeypatch):
     keys = jax.random.split(jax.random.key(0), N)
     bits = shardlift.pmap(lambda k: (k, jax.random.bits(k)))
     np.testing.assert_array_equal(bits(bits(keys)[0])[1], jax.vmap(jax.random.bits)(keys))
+
+
+class Taken:
+    """A shortcut that shows when it is taken."""
+
+    def place(self, leaves):
+        return leaves
+
+    def run(self, placed):
+        return self
+
+
+def test_a_shortcut_is_for_calls_of_its_kind(monkeypatch):
+    monkeypatch.setattr(plan, "spans_processes", lambda _: True)
+    monkeypatch.setattr(local_program, "find_shortcut", lambda *_: Taken())
+    scaled = shardlift.pmap(lambda k, v: v * k, static_broadcasted_argnums=0)
+    kinds = [(3, X), (4, X), (3, X.astype(np.int32)), (3, X), (4, X)]
+    taken = [isinstance(scaled(k, v), Taken) for k, v in kinds]
+    assert taken == [False, False, False, True, True]
 
 
 TRANSFORMS = {

@@ -369,6 +369,8 @@ SHARED = {
     "a number that the program was given": {
         "rows": "n_devices = int('4'); x = np.arange(n_devices).astype(np.float32)"
     },
+    "a number by its name": {"rows": "n = 4; x = dict(x=np.ones((n, 2), np.float32))['x'][:, 0]"},
+    "keys of a number": {"rows": "n = [4]; x = jax.random.split(jax.random.PRNGKey(0), n[0])"},
     "a part of the devices": {"rows": f"{ROWS}; n = len(jax.devices()[:2])"},
     "a number that may be another": {
         "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
@@ -442,6 +444,10 @@ NEW_EACH_TIME = {
         "self.p_step = None",
         "if self.p_step is None:\n            self.p_step = jax.pmap(step, 'i')",
     ),
+    "in a training loop": (
+        "pass",
+        "self.p_step = jax.pmap(step, 'i')\n        for _ in 1, 2:\n            pass",
+    ),
     "what a transform returns": ("pass", "self.p_step = jax.pmap(jax.vmap(step), 'i')"),
     "what a function returns": ("pass", "f = _made()\n        self.p_step = jax.pmap(f, 'i')"),
 }
@@ -451,6 +457,13 @@ AGAIN = {
     "what a function may have remembered": (
         "pass",
         "f = _same()\n        self.p_step = jax.pmap(f, 'i')",
+    ),
+    "in an evaluation": (
+        "pass",
+        "self.p_step = self.evaluate()\n\n"
+        "    def evaluate(self):\n        p_step = jax.pmap(step, 'i')\n"
+        "        for _ in 1, 2:\n            pass\n        return p_step\n\n"
+        "    def last(self):",
     ),
     "made before": ("self.f = f = _made()", "self.p_step = jax.pmap(self.f, 'i')"),
 }

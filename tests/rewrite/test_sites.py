@@ -244,3 +244,11 @@ def test_functions_of_one_name_in_two_scopes_are_each_mapped_once() -> None:
     assert "jax.pmap" not in _after(text)
     twice = text.replace("return jax.pmap(g)", "return jax.pmap(g), jax.pmap(g)")
     assert _after(f"{twice}one(), one(), two(), two()\n").count("jax.pmap") == 4
+
+
+def test_the_partial_that_jax_had_is_one() -> None:
+    text = "from jax import lax, partial, pmap\n\n@partial(pmap, axis_name='i')\ndef f(x): ...\n"
+    files, _ = migrated({"m.py": text})
+    assert "@partial(spmd_map, axis_name='i')\ndef f(x)" in files["m.py"]
+    assert "from jax import lax\n" in files["m.py"]
+    assert migrated(files)[0] == files

@@ -46,23 +46,32 @@ def may_have_other_rows(file: File, arguments: Iterable[ast.expr]) -> bool:
         return False
     others = _names_made(file, _is_other)
     expressions = [*arguments, *map(file.definition, arguments)]
-    return any(_is_other(file, node, others) or _is_counted(node) for node in expressions)
+    return any(_is_other(file, node, others) or _is_counted(file, node) for node in expressions)
 
 
-def _is_counted(expression: ast.expr) -> bool:
+def _is_counted(file: File, expression: ast.expr) -> bool:
     """Whether an expression makes an array with a number of rows that is written out, or given."""
     for node in ast.walk(expression):
         if _GIVEN.search(_identifier(node) or ""):
             return True
         if isinstance(node, ast.Subscript) and ast.unparse(node.slice).startswith("None"):
             return True
-        listed = node.args if isinstance(node, ast.Call) else []
-        firsts = [
-            a.elts[0] if isinstance(a, (ast.Tuple, ast.List)) and a.elts else a for a in listed
-        ]
-        if any(isinstance(f, ast.Constant) and type(f.value) in (int, float) for f in firsts):
+        if isinstance(node, ast.Call) and _counts_rows(file, node):
             return True
     return False
+
+
+def _counts_rows(file: File, call: ast.Call) -> bool:
+    """Whether a call is given a number, or something else as the number of the rows it makes."""
+    listed = [*call.args, *(k.value for k in call.keywords if k.arg in ("shape", "num"))]
+    firsts = [a.elts[0] if isinstance(a, (ast.Tuple, ast.List)) and a.elts else a for a in listed]
+    if any(_is_number(file.definition(first)) for first in firsts):
+        return True
+    return _identifier(call.func) == "split" and len(listed) > 1
+
+
+def _is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def _has_part_of_devices(file: File) -> bool:

@@ -32,6 +32,8 @@ _SET_UP_WORDS = ("config", "initialize", "environ", "putenv", "set_cpu_device")
 _OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla")
 # The test of a branch that sets what an object has not yet.
 _IS_MISSING = re.compile(r"self\.\w+ is None|not hasattr\(self, .*\)")
+# A function that trains, or runs, from the beginning to the end.
+_TRAINING = re.compile(r"(?!.*(step|epoch))_?(train|fit|main|run)(_\w+)?")
 # Each worker may import the script again.
 _WORKERS = re.compile(r"\b(multiprocessing|ProcessPool\w*|DataLoader|joblib|ray)\b")
 _FLAGS = re.compile(r"flags_with_absl|config_with_absl")
@@ -58,8 +60,14 @@ def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
         if isinstance(around, ast.If) and _IS_MISSING.fullmatch(ast.unparse(around.test)):
             return True
         if isinstance(around, FUNCTIONS):
-            return depth > 0 and _is_called_once(file, around, depth)
+            return _is_training(around) or (depth > 0 and _is_called_once(file, around, depth))
     return True
+
+
+def _is_training(function: ast.AST) -> bool:
+    """Whether a function is a whole training: it has a loop, and a program calls it once or so."""
+    loops = any(isinstance(node, LOOPS) for node in ast.walk(function))
+    return loops and _TRAINING.fullmatch(getattr(function, "name", "")) is not None
 
 
 def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:

@@ -29,4 +29,6 @@ SPECS = frozenset({"jax.P", "jax.sharding.PartitionSpec", "jax.experimental.Part
 MESHES = frozenset({"jax.make_mesh", "jax.sharding.Mesh", "jax.experimental.maps.Mesh"})
 REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
 COLLECTIVES = REDUCTIONS | {"jax.lax.all_gather", "jax.lax.psum_scatter"}
+# `from jax import partial` worked until JAX 0.2.22.
+PARTIALS = frozenset({"functools.partial", "jax.partial"})
 GRADS = frozenset({"jax.grad", "jax.value_and_grad"})

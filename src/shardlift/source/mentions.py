@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shardlift.source.libraries import LIBRARIES, PMAPS
+from shardlift.source.libraries import LIBRARIES, PARTIALS, PMAPS
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.scopes import last_name
 from shardlift.source.values import Argument, External, Known, Unknown, Value
@@ -91,7 +91,7 @@ def _use(file: File, name: Name) -> tuple[Use, ast.expr]:
     if isinstance(parent, ast.Call):
         if parent.func is name:
             return Use.CALL, parent
-        is_partial = file.called(parent) == "functools.partial" and len(parent.args) == 1
+        is_partial = file.called(parent) in PARTIALS and len(parent.args) == 1
         if is_partial and is_decorator(file, parent):
             return Use.DECORATOR, parent
     return Use.VALUE, name

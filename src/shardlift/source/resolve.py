@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardlift.source.import_graph import imported_module
-from shardlift.source.libraries import LIBRARIES
+from shardlift.source.libraries import LIBRARIES, PARTIALS
 from shardlift.source.reaching import at_end, reaching_bindings
 from shardlift.source.scopes import FUNCTIONS, is_static
 from shardlift.source.values import (
@@ -284,7 +284,7 @@ class Resolver:
                 yield UNKNOWN
 
     def _library_call(self, path: str, node: ast.Call) -> Iterator[Value]:
-        if path == "functools.partial" and node.args:
+        if path in PARTIALS and node.args:
             for target in self.values(node.args[0]):
                 transform = as_transform(target)
                 if transform is None:

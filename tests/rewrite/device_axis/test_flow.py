@@ -196,6 +196,8 @@ MISSED = {
         "\n\n@register\nclass Holder:\n    def main(self, loader):\n"
     + METHODS
     + "\n\nHolder().start(1)\nHolder().main(2)\n",
+    "one of any number of arguments": "\n\ndef keep(*held):\n    show(held)\n"
+    + LOOP.replace("    print(", "    keep(state)\n    print("),
     "a walrus": LOOP.replace("p_step(state,", "p_step(state := make(),"),
     "a default": LOOP.replace("p_step(state", "one(state")
     + "\n\ndef one(state, batch, other=make()):\n    return p_step(other, batch)\n",
@@ -235,6 +237,10 @@ FOLLOWED = {
     "batches of a generator": "\n\ndef sharded(loader):\n    for batch in loader:\n"
     + "        yield common_utils.shard(batch)\n"
     + LOOP.replace("in loader", "in sharded(loader)").replace("common_utils.shard(batch)", "batch"),
+    "the next batch of a generator": "\n\ndef sharded(loader):\n    for batch in loader:\n"
+    + "        yield common_utils.shard(batch)\n"
+    + LOOP.replace("for batch in loader", "batches = sharded(loader)\n    for _ in loader")
+    .replace("common_utils.shard(batch)", "next(batches)"),
     "a dict that is made anew":
         LOOP.replace("    print(", "    state = {k: x for k, x in state.items()}\n    print("),
     "a value beside another in a dict": LOOP.replace(

@@ -75,6 +75,9 @@ READ = "print(jax_utils.unreplicate(out))\n"
         ("s = load()\nb = load()\n" + CALL + READ, (STACKED, STACKED, WHOLE)),
         ("s = load()\n" + BATCH + CALL + READ, (STACKED, GLOBAL, WHOLE)),
         (STATE + "b = s\n" + CALL + READ, (WHOLE, WHOLE, WHOLE)),
+        # Rows of an array, not elements of a tuple.
+        (STATE + BATCH + "x, y = p_step(s, b)\nprint(jax_utils.unreplicate(x))\n",
+         (WHOLE, GLOBAL, STACKED)),
         (STATE + BATCH + CALL + READ + "p_step(b, b)\n", (STACKED, STACKED, WHOLE)),
         (STATE + BATCH + CALL + READ + "p_step(*pair)\n", (STACKED, STACKED, STACKED)),
         (STATE + BATCH + CALL + READ + "register(p_step)\n", (STACKED, STACKED, STACKED)),

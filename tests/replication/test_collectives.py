@@ -172,3 +172,9 @@ def test_a_mesh_of_two_axes():
     assert str(found.outputs["[0]"]).endswith(
         "goes over 'j' only, not over 'i', equal along 'j' only"
     )
+
+
+def test_a_sum_over_an_axis_of_vmap_is_a_plain_function():
+    summed = jax.vmap(lambda y: lax.psum(y, "k"), axis_name="k")
+    assert proven(summed, same(4, 3), equal=0)
+    assert reason(summed, rows(4, 3)).argument == "y"

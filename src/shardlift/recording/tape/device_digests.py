@@ -51,8 +51,9 @@ def digest_on_devices(leaves: Sequence[tuple[Any, Axis]]) -> list[DeviceDigest |
             homes.setdefault(placed[0], {})[k] = placed[1]
     for mesh, kinds in homes.items():
         try:
-            sums = _program(mesh, tuple(kinds.values()))([leaves[k][0] for k in kinds])
-            texts = _texts(np.asarray(sums).astype(np.uint64), [*kinds.values()])
+            program, places = _program(mesh, tuple(kinds.values()))
+            sums = np.asarray(program([leaves[k][0] for k in kinds]))[:, places]
+            texts = _texts(sums.astype(np.uint64), [*kinds.values()])
         except Exception:  # a type or a placement that this JAX cannot digest
             continue
         for (k, kind), text in zip(kinds.items(), texts, strict=True):
@@ -120,8 +121,8 @@ def _texts(sums: Any, kinds: Sequence[LeafKind]) -> list[Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def _program(mesh: Mesh, kinds: tuple[LeafKind, ...]) -> Any:
-    """The function that digests leaves of these kinds."""
+def _program(mesh: Mesh, kinds: tuple[LeafKind, ...]) -> tuple[Any, Any]:
+    """The function that digests leaves of these kinds, and where in its result each of them is."""
     same: dict[LeafKind, list[int]] = {}
     for k, kind in enumerate(kinds):
         same.setdefault(kind, []).append(k)
@@ -131,7 +132,7 @@ def _program(mesh: Mesh, kinds: tuple[LeafKind, ...]) -> Any:
         rows: list[Any] = []
         for kind, members in same.items():
             rows += _sums_of_kind(kind, [leaves[k] for k in members], mesh.size)
-        return jnp.concatenate(rows)[places][None]
+        return jnp.concatenate(rows)[None]
 
     mapped = jax.shard_map(
         digest,
@@ -140,7 +141,7 @@ def _program(mesh: Mesh, kinds: tuple[LeafKind, ...]) -> Any:
         out_specs=PartitionSpec(mesh.axis_names),
         check_vma=False,
     )
-    return jax.jit(mapped)
+    return jax.jit(mapped), places
 
 
 def _spec(kind: LeafKind) -> PartitionSpec:

@@ -272,7 +272,7 @@ COMMANDS = ["::error file=x::y.py", " ::add-mask::y.py", "a ##[error]y.py", "##v
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_name_is_a_command_in_the_log_of_a_job(folder: Path, name: str) -> None:
-    (folder / name).write_text(f"{PMAP}f = jax.pmap(f, in_axes=-1)\n")
+    (folder / name).write_text(f"{PMAP}g = jax.pmap(h, in_axes=-1)\n")
     (folder / f"{name}.ipynb").write_text("{")
     outputs = [run("check", "--verbose", "--format", style) for style in ("concise", "full")]
     outputs.append(run("status"))

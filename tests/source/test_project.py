@@ -76,6 +76,7 @@ def test_a_program_of_many_processes(text: str) -> None:
         "import jax\nprint(jax.device_count(), jax.local_device_count())",
         "import jax\nn = batch // jax.device_count()\nk = n // jax.local_device_count()",
         "import jax\nif jax.process_index() == 0: print(jax.local_device_count())",
+        "import jax\nif jax.process_index() == 0: print(jax.device_count())",
         "import jax\nif verbose and jax.host_id() == 0: log()",
         "from jax import process_count as n\nprint(n())",
         "import jax\nlogging.info('%d of %d', jax.process_index(), jax.process_count())",

@@ -86,6 +86,13 @@ def test_specs_of_parameters(
     assert site.spec_of(parameter) == expected
 
 
+def test_partials_of_the_same_file_are_followed() -> None:
+    partial = "functools.partial(jax.shard_map, in_specs=P())"
+    (site,) = parse(f"{HEAD}{partial}(f, in_specs=P('i'))").shard_maps
+    assert site.spec_of("x") == ("i",)
+    assert parse(f"{HEAD}from util import s\ns(f)", util=f"{HEAD}s = {partial}").shard_maps == []
+
+
 CASES: dict[Callable[..., object], dict[str, object]] = {
     spec: {
         "P()": (),

@@ -105,6 +105,16 @@ def test_what_is_left_is_listed_and_is_the_exit_status(project: Path) -> None:
     assert (project / "pkg/train.py").read_text().endswith(DONE)
 
 
+def test_what_the_program_guards_itself_is_skipped(project: Path) -> None:
+    text = "import jax\nif hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)\n"
+    (project / "other.py").write_text(text)
+    (left,) = json.loads(_run("other.py", "--format", "json").stdout)["left"]
+    assert (left["code"], left["line"]) == ("guarded", 3)
+    said = _run("other.py", "--verbose").stderr
+    assert "1 skipped, guarded by the program itself." in said
+    assert "other.py:3:9: skipped: " in said
+
+
 def test_a_dirty_tree_is_refused(project: Path) -> None:
     _git("init", "-q")
     _git("add", "-A")

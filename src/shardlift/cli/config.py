@@ -41,7 +41,6 @@ class Config:
     ignore: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     target: Version | None = None
-    flax: Version | None = None  # the newest that its requirements allow
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
     root: Path = Path()  # the folder of pyproject.toml, or else of the repository
@@ -54,7 +53,8 @@ class Config:
     def settings(self, target: str | None = None) -> Settings:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
-        return Settings(asked or NEWEST, self.flax or NEWEST_FLAX, oldest_bound(self.pins))
+        flax = newest_flax([pin.text for pin in self.pins])
+        return Settings(asked or NEWEST, flax or NEWEST_FLAX, oldest_bound(self.pins))
 
 
 def find_config(start: Path) -> Config:
@@ -68,15 +68,11 @@ def find_config(start: Path) -> Config:
     for folder in [start, *start.parents] if start.is_dir() else start.parents:
         if (folder / "pyproject.toml").is_file():
             config = read_config(folder / "pyproject.toml")
-            return _with_pins(config, pins) if pins else config
+            return replace(config, pins=tuple(pins)) if pins else config
         pins = pins or _requirement_files(folder)
         if (folder / ".git").exists():
-            return _with_pins(Config(root=folder), pins)
-    return _with_pins(Config(), pins)
-
-
-def _with_pins(config: Config, pins: list[Pin]) -> Config:
-    return replace(config, flax=newest_flax([pin.text for pin in pins]), pins=tuple(pins))
+            return Config(root=folder, pins=tuple(pins))
+    return Config(pins=tuple(pins))
 
 
 def read_config(path: Path) -> Config:
@@ -104,7 +100,8 @@ def read_config(path: Path) -> Config:
         number = version(str(target)) if target is not None else None
     except ValueError as error:
         raise ConfigError(f"{path}: target-jax: {error}") from error
-    config = Config(
+    declared = [Pin(str(path), text) for text in _requirements(document)]
+    return Config(
         select=_strings(path, "select", table.get("select", [])) or ("SL",),
         ignore=_strings(path, "ignore", table.get("ignore", [])),
         per_file_ignores={
@@ -114,10 +111,9 @@ def read_config(path: Path) -> Config:
         target=number,
         path=path,
         root=path.parent,
+        pins=(*declared, *_requirement_files(path.parent)),
         exclude=_strings(path, "exclude", table.get("exclude", [])),
     )
-    declared = [Pin(str(path), text) for text in _requirements(document)]
-    return _with_pins(config, declared + _requirement_files(path.parent))
 
 
 def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
     folders = {str(above) for path in texts for above in Path(path).parents}
     project = Project.of(*(Source(path, text) for path, text in texts.items()))
     layout = Layout(project, (texts.keys() | folders).__contains__)
-    found = find_homes([f"/r/{path}" for path in users], layout, lambda path: path in texts)
+    helpers = {f"/r/{path}": ("replicate",) for path in users}
+    found = find_homes(helpers, layout, lambda path: path in texts)
     return {
         path.removeprefix("/r/"): (home.path and home.path.removeprefix("/r/"), home.module)
         for path, home in found.items()
@@ -183,6 +184,48 @@ def test_home_of_several_files(files: str, users: str, home: tuple[str | None, s
     assert homes(of(files), *users.split()) == dict.fromkeys(users.split(), home)
 
 
+PKG = "pkg/__init__.py | pkg/a.py: {0} | pkg/b.py: {0} | pkg/c.py: import jax"
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "home"),
+    [
+        ("pkg/jax_utils.py", "from .jax_utils import f", ("pkg/jax_utils.py", ".jax_utils")),
+        (
+            "pkg/o/dist_util.py",
+            "from pkg.o.dist_util import f",
+            ("pkg/o/dist_util.py", "pkg.o.dist_util"),
+        ),
+        ("pkg/utils.py", "from .utils import f", ("pkg/utils.py", ".utils")),
+        # Of two kinds, the one whose name says more; of one kind, none of two.
+        (
+            "pkg/utils.py | pkg/jax_utils.py",
+            "from .utils import f; from .jax_utils import g",
+            ("pkg/jax_utils.py", ".jax_utils"),
+        ),
+        (
+            "pkg/dist_util.py | pkg/jax_utils.py",
+            "from .dist_util import f; from .jax_utils import g",
+            ("pkg/_spmd.py", "._spmd"),
+        ),
+        # It has the name, is a program, imports a file that needs helpers, is elsewhere.
+        *(
+            (f"pkg/jax_utils.py: {text}", "from .jax_utils import f", ("pkg/_spmd.py", "._spmd"))
+            for text in ("def replicate(): ...", "main()", "from . import a", "from . import c")
+        ),
+        ("lib/utils.py", "from lib.utils import f; from . import c", ("pkg/_spmd.py", "._spmd")),
+        ("pkg/nets.py", "from .nets import f", ("pkg/_spmd.py", "._spmd")),
+    ],
+)
+def test_helpers_are_in_the_module_for_such_things(
+    module: str, imported: str, home: tuple[str, str]
+) -> None:
+    files = of(f"{PKG.format(imported)} | {module}")
+    assert homes(files, "pkg/a.py", "pkg/b.py", "pkg/c.py") == dict.fromkeys(
+        ("pkg/a.py", "pkg/b.py", "pkg/c.py"), home
+    )
+
+
 def test_projects_that_do_not_import_each_other_do_not_share() -> None:
     files = of("a/__init__.py | a/m.py | b/__init__.py | b/n.py")
     assert homes(files, "a/m.py", "b/n.py") == {
@@ -308,6 +351,14 @@ LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         ["scripts"],
         ["bench"],
         ["pkg/_spmd.py"],
+    ),
+    # The module for such things, which needs helpers itself, or is rewritten otherwise.
+    "a module of helpers": (
+        "pkg/__init__.py | pkg/jax_utils.py: f = 1; SITE | pkg/b.py: from .jax_utils import f; SITE"
+        " | pkg/a/__init__.py | pkg/a/m.py: from pkg.jax_utils import (; f,; ); SITE",
+        ["."],
+        ["pkg.b", "pkg.a.m"],
+        [],
     ),
     "only tests": (
         "pkg/__init__.py | pkg/n.py | tests/__init__.py | tests/test_b.py: SITE | "

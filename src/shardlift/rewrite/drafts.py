@@ -25,6 +25,7 @@ from shardlift.rewrite.imports import (
     add_imports,
     bound_names,
     drop_unused,
+    import_more,
     is_optional,
     not_there,
 )
@@ -128,9 +129,14 @@ def _finish(
         if missing:
             text = add_definitions(text, definitions(missing, style), names)
         return text
-    together = [[one] for one in requests] if has_one_name_per_line(text) else [requests]
-    lines = {_import_from(home, some) for some in together if some}
-    return add_imports(text, statements | lines, home.own)
+    single = [_import_from(home, [one]) for one in sorted(requests, key=lambda one: one.name)]
+    if has_one_name_per_line(text):
+        return add_imports(text, {*statements, *single}, home.own)
+    width = max(Style.of(text).width, 88)
+    for line in single:
+        longer = import_more(text, line, width)
+        text = longer if longer is not None else add_imports(text, {line}, home.own)
+    return add_imports(text, statements, home.own)
 
 
 def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:

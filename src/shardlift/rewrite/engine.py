@@ -20,7 +20,7 @@ from shardlift.rewrite.drafts import finish
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helper_modules import helper_modules
 from shardlift.rewrite.helpers import LONG_HELPERS
-from shardlift.rewrite.home import Home, find_homes, no_home
+from shardlift.rewrite.home import MODULE, Home, find_homes, no_home
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
 from shardlift.rewrite.passes import (
@@ -123,8 +123,11 @@ class ProjectMigration:
             with _list_files(path, unreadable):
                 home = homes.get(path) or no_home(path, self._layout, self._exists)
                 results.append(stage.finish(draft, home))
-        shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         modules = helper_modules(results, self._read, self._exists, self._paths)
+        texts = {module.path: module.after for module in modules}
+        results = [replace(r, after=texts.pop(r.path, r.after)) for r in results]
+        modules = tuple(module for module in modules if module.path in texts)
+        shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         processes = self._processes(shown)
         oldest = self._project.settings.oldest
         return Migration(
@@ -134,14 +137,15 @@ class ProjectMigration:
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
         """Where the files have their helpers: few that one file needs are in that file."""
         users = [path for path, requests in helpers.items() if requests]
-        homes = find_homes(users, self._layout, self._exists) if users else {}
         names = {path: {one.name for one in helpers[path]} for path in users}
-        needed = Counter((homes[path].path, name) for path in users for name in names[path])
+        homes = find_homes(names, self._layout, self._exists) if users else {}
+        at = {path: home.path or path for path, home in homes.items()}
+        needed = Counter((at[path], name) for path in users for name in names[path])
         return {
             path: home
             for path, home in homes.items()
-            if (home.path is not None and self._exists(home.path))
-            or any(needed[home.path, name] > 1 for name in names[path])
+            if (PurePath(at[path]).stem == MODULE and self._exists(at[path]))
+            or any(needed[at[path], name] > 1 for name in names[path])
             or (len(names[path]) > 1 and names[path] & LONG_HELPERS)
         }
 

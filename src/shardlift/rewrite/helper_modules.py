@@ -38,14 +38,15 @@ def helper_modules(
         if result.home.path is not None and result.helpers:
             users.setdefault(result.home.path, []).append(result)
     modules: list[FileResult] = []
+    rewritten = {result.path: result.after for result in results}
     for path, files in users.items():
         before = read_source(path, read(path)).text if exists(path) else ""
         requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
         texts = [file.before for file in files if file.path.endswith(".py")]
-        style = Style.of_helpers("\n".join(texts))
+        style = Style.of_helpers(before or "\n".join(texts))
         style = replace(style, width=formatter_width(path, read, exists) or style.width)
         header = _usual_header(path, paths, read)
-        text = helper_module(before, requests, style, header)
+        text = helper_module(rewritten.get(path, before), requests, style, header)
         if not before:
             text = imports_like(texts[0], text)
         modules.append(FileResult(path, before, text))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
-from shardlift.source.import_graph import Parts
+from shardlift.source.import_graph import Parts, imported_module
 from shardlift.source.libraries import LIBRARIES
 from shardlift.source.project import Project
 from shardlift.source.scopes import LOOPS, Index
@@ -45,8 +45,8 @@ class Layout:
 
     def __init__(self, project: Project, exists: Exists = os.path.exists) -> None:
         """`exists` is also asked for files and folders around the project."""
-        self._project, self._exists = project, cache(exists)
-        self._names_of = cache(self._top_names)
+        self._project, self.has = project, cache(exists)
+        self.names_of = cache(self._top_names)
         self.packages_imported = cache(self._packages_imported)
 
     def package_of(self, path: str) -> Package:
@@ -71,7 +71,7 @@ class Layout:
         if level:
             base = _upwards(path)[level - 1]
             is_inside = level <= self.level(path) or (bool(own.name) and own.contains(base))
-            return is_inside and target == os.path.join(base, f"{name}.py")
+            return is_inside and target == os.path.join(base, *name.split(".")) + ".py"
         parts = name.split(".")
         packages = [own, Package(_folder(path)), *(one for one, _ in self.packages_imported(path))]
         return any(
@@ -79,6 +79,20 @@ class Layout:
             for one in packages
             if one.name in ("", parts[0])
         )
+
+    def modules_imported(self, path: str) -> dict[str, str]:
+        """The modules of the project from which a file imports names, each as it is spelled."""
+        graph, found = self._project.graph, dict[str, str]()
+        for one in graph.imported(path):
+            module = imported_module(path, one.level, one.module)
+            target = graph.find(tuple(module.split(".")), path) if one.module else None
+            if target is not None and target != path:
+                found[target] = f"{'.' * one.level}{one.module}"
+        return found
+
+    def is_imported(self, path: str, by: str) -> bool:
+        """Whether a file is imported by another, directly or by others."""
+        return by in self._project.graph.files_above(path)
 
     def is_program(self, path: str) -> bool:
         """Whether a file does something when it is run, and not only define."""
@@ -131,9 +145,9 @@ class Layout:
                 return Package(top, parts[0]), self._deepest(root, parts)
         for root in roots if parts[0] not in _OTHERS else ():
             top = os.path.join(root, parts[0])
-            if self._exists(f"{top}.py"):
+            if self.has(f"{top}.py"):
                 return Package(root), root
-            if len(parts) == 1 and self._exists(os.path.join(top, "__init__.py")):
+            if len(parts) == 1 and self.has(os.path.join(top, "__init__.py")):
                 return Package(top, parts[0]), top
         return None
 
@@ -142,20 +156,20 @@ class Layout:
         inner = os.path.join(folder, name)
         if not name:
             return False
-        if self._exists(f"{inner}.py") or self._exists(inner):
+        if self.has(f"{inner}.py") or self.has(inner):
             return True
-        return name in self._names_of(os.path.join(folder, "__init__.py"))
+        return name in self.names_of(os.path.join(folder, "__init__.py"))
 
     def _top_names(self, path: str) -> frozenset[str]:
         """The names that a module binds."""
-        tree = self._project.tree(path) if self._exists(path) else None
+        tree = self._project.tree(path) if self.has(path) else None
         return frozenset(Index(tree).module.names) if tree is not None else frozenset()
 
     def _deepest(self, root: str, parts: Parts) -> str:
         folder = root
         for part in parts:
             inner = os.path.join(folder, part)
-            if self._exists(f"{inner}.py") or not self._exists(inner):
+            if self.has(f"{inner}.py") or not self.has(inner):
                 break
             folder = inner
         return folder
@@ -174,9 +188,9 @@ class Layout:
 
     def _leads_into(self, folder: str, parts: Parts) -> bool:
         inner = os.path.join(folder, parts[0])
-        if not parts[0] or self._exists(f"{inner}.py"):
+        if not parts[0] or self.has(f"{inner}.py"):
             return bool(parts[0])
-        return self._exists(inner) and (len(parts) == 1 or self._has(inner, parts[1]))
+        return self.has(inner) and (len(parts) == 1 or self._has(inner, parts[1]))
 
     def _by_structure(self, path: str) -> Package:
         """The outermost folder above with an `__init__.py`, where no import says otherwise.
@@ -196,7 +210,7 @@ class Layout:
         return Package(str(top), top.name) if top else Package(str(folder))
 
     def _is_package(self, folder: PurePath) -> bool:
-        return folder.name.isidentifier() and self._exists(str(folder / "__init__.py"))
+        return folder.name.isidentifier() and self.has(str(folder / "__init__.py"))
 
 
 def _is_run(statement: ast.stmt) -> bool:

@@ -132,9 +132,9 @@ class ImportGraph:
 
     def is_same_program(self, first: str, other: str) -> bool:
         """Whether some file imports both, directly or by other files, or one imports the other."""
-        return not self._files_above(first).isdisjoint(self._files_above(other))
+        return not self.files_above(first).isdisjoint(self.files_above(other))
 
-    def _files_above(self, path: str) -> frozenset[str]:
+    def files_above(self, path: str) -> frozenset[str]:
         """A file and all that import it, directly or by other files."""
         if path not in self._above:
             reached, waiting = {path}, [path]

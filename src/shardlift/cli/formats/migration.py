@@ -131,6 +131,9 @@ def _totals(report: RewriteReport, quote: Callable[[str], str]) -> Iterator[str]
     if new:
         sizes = ((quote(m.path), count(len(m.after.splitlines()), "line")) for m in new)
         yield f"New: {', '.join(f'{path} ({size})' for path, size in sizes)}."
+    homes = {file.home.path or "" for file in files if file.changed and file.helpers}
+    if kept := sorted(homes - {"", *(module.path for module in new)}):
+        yield f"Helpers were added to {', '.join(map(quote, kept))}."
 
 
 def _each_change(migration: Migration, quoting: Quoting) -> Iterator[str]:

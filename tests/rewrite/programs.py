@@ -15,15 +15,8 @@ def _program(body: str, head: str = _HEAD) -> dict[str, str]:
 
 
 PROGRAMS: dict[str, dict[str, str]] = {
-    "a call": _program(
-        "def f(x):\n    return x * 2\n\n\ndef main():\n    g = jax.pmap(f)\n    return g(x)\n"
-    ),
     "psum over the axis": _program(
         "def main():\n    return jax.pmap(lambda x: x / jax.lax.psum(x, 'i'), axis_name='i')(x + 1)\n"
-    ),
-    "axis name by position": _program(
-        "def f(x):\n    return jax.lax.pmean(x, 'i')\n\n\n"
-        "p = jax.pmap(f, 'i')\n\n\ndef main():\n    return p(x)\n"
     ),
     "a bare decorator": _program(
         "@jax.pmap\ndef f(x):\n    return jnp.sum(x), x\n\n\ndef main():\n    return f(x)\n"
@@ -56,10 +49,6 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "    p = jax.pmap(f, in_axes=(0, None, 1), out_axes=(0, 1))\n"
         "    return p(x, 2.0, x.T)\n"
     ),
-    "one axis for all": _program(
-        "def main():\n"
-        "    return jax.pmap(lambda x, y: x - y, in_axes=1, out_axes=1)(x.T, x.T * 2)\n"
-    ),
     "out_axes of None": _program(
         "def main():\n"
         "    p = jax.pmap(lambda x: (jax.lax.psum(x, 'i'), x), 'i', out_axes=(None, 0))\n"
@@ -87,11 +76,6 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "    p = jax.pmap(f, in_axes=(None, 0, None, None), static_broadcasted_argnums=(0, 2),\n"
         "                 donate_argnums=1)\n"
         "    return p(2, jnp.array(x), 'add', 1.0), p(2, jnp.array(x), 'sub', 1.0)\n"
-    ),
-    "static arguments without an axis": _program(
-        "@functools.partial(jax.pmap, in_axes=(0, None), static_broadcasted_argnums=(2, 3))\n"
-        "def f(x, y, n, sign):\n    return sign * (x ** n + y)\n\n\n"
-        "def main():\n    return f(x, 1.0, 2, -1)\n"
     ),
     "a method with a static self": _program(
         "class Model:\n    scale = 3.0\n\n"
@@ -146,10 +130,6 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "    p = jax.pmap(lambda x: jax.lax.all_gather(x, 'i'), 'i', devices=jax.devices()[2:6])\n"
         "    return p(x[:4])\n"
     ),
-    "devices in another order": _program(
-        "def main():\n    devices = jax.local_devices()[::-1]\n"
-        "    return jax.pmap(lambda x: x + jax.lax.axis_index('i'), 'i', devices=devices)(x)\n"
-    ),
     "axis_size and backend": _program(
         "def main():\n"
         "    a = jax.pmap(lambda x: x + 1, axis_size=8)(x)\n"
@@ -171,11 +151,6 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "    transform = jax.pmap if n < 1 else jax.jit\n"
         "    return f(x), transform(lambda x: x - 3)(x)\n"
     ),
-    "a branch for one device": _program(
-        "def main():\n    if jax.device_count() > 1:\n"
-        "        step = functools.partial(jax.pmap, axis_name='i')(lambda x: jax.lax.pmin(x, 'i'))\n"
-        "    else:\n        step = jax.jit(lambda x: x)\n    return step(x)\n"
-    ),
     "a partial of pmap": _program(
         "pmap = functools.partial(jax.pmap, axis_name='i')\n\n\n"
         "def main():\n"
@@ -196,10 +171,6 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "class Pmapped:\n    def __init__(self, f, **kw):\n        self.f = jax.pmap(f, **kw)\n\n"
         "    def __call__(self, *args):\n        return self.f(*args)\n\n\n"
         "def main():\n    return Pmapped(lambda x: jax.lax.psum(x, 'k'), axis_name='k')(x)\n"
-    ),
-    "pmap in a table": _program(
-        "TRANSFORMS = {'jit': jax.jit, 'pmap': jax.pmap}\n\n\n"
-        "def main():\n    return TRANSFORMS['pmap'](lambda x: x + 1)(x)\n"
     ),
     "pmap as an argument": _program(
         "def apply(f, transform=jax.pmap):\n    return transform(f)\n\n\n"
@@ -244,33 +215,11 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "def main():\n    p = jax.pmap(lambda w, x: jax.lax.psum(w * x, 'i'), 'i')\n"
         "    return jax.grad(lambda w: jnp.sum(p(w, x) ** 2))(jnp.ones((8, 3)))\n"
     ),
-    "gradients inside it": _program(
-        "def loss(w, x):\n    return jax.lax.pmean(jnp.sum((w * x) ** 2), 'i')\n\n\n"
-        "@functools.partial(jax.pmap, axis_name='i')\n"
-        "def step(w, x):\n    value, grad = jax.value_and_grad(loss)(w, x)\n"
-        "    return w - 0.01 * jax.lax.pmean(grad, 'i'), value\n\n\n"
-        "def main():\n    w = jnp.ones((8, 3))\n    out = []\n"
-        "    for _ in range(3):\n        w, value = step(w, x)\n        out.append(value)\n"
-        "    return w, out\n"
-    ),
     "random keys": _program(
         "def main():\n    keys = jax.random.split(jax.random.PRNGKey(0), 8)\n"
         "    typed = jax.random.split(jax.random.key(1), 8)\n"
         "    f = jax.pmap(lambda k: jax.random.normal(k, (3,)))\n"
         "    return f(keys), f(typed), jax.pmap(jax.random.split)(keys)\n"
-    ),
-    "control flow inside": _program(
-        "@functools.partial(jax.pmap, axis_name='i')\n"
-        "def f(x):\n    def body(carry, _):\n        return carry + jax.lax.psum(carry, 'i'), carry\n"
-        "    out, all_ = jax.lax.scan(body, x, None, length=3)\n"
-        "    return jax.lax.while_loop(lambda y: jnp.sum(y) < 1e3, lambda y: y * 2 + 1, out), all_\n"
-        "\n\ndef main():\n    return f(x)\n"
-    ),
-    "groups and permutations": _program(
-        "def main():\n    g = [[0, 1, 2, 3], [4, 5, 6, 7]]\n"
-        "    f = lambda x: (jax.lax.psum(x, 'i', axis_index_groups=g),\n"
-        "                   jax.lax.ppermute(x, 'i', [(k, (k + 1) % 8) for k in range(8)]))\n"
-        "    return jax.pmap(f, 'i')(x)\n"
     ),
     "lowered ahead of time": _program(
         "def main():\n    p = jax.pmap(lambda x: x * 5)\n    return p.lower(x).compile()(x)\n"
@@ -278,21 +227,6 @@ PROGRAMS: dict[str, dict[str, str]] = {
     "None, tuples and scalars": _program(
         "def main():\n    f = lambda a, b: (a[0], None, (a[1], 1.5), b)\n"
         "    return jax.pmap(f)((x, x.astype(np.int32)), None)\n"
-    ),
-    "trees of dataclasses": _program(
-        "import collections\nState = collections.namedtuple('State', 'w m')\n\n\n"
-        "def main():\n    s = State(x, {'v': x * 2})\n"
-        "    f = lambda s: State(s.w + 1, {'v': jax.lax.psum(s.m['v'], 'i')})\n"
-        "    return tuple(jax.pmap(f, 'i')(s))\n"
-    ),
-    "arguments over several lines": _program(
-        "def main():\n    p = jax.pmap(\n        lambda x, y: (x +\n"
-        "                      jax.lax.psum(y, 'i')),\n        axis_name='i',\n"
-        "        in_axes=(0, 0))\n    return p(x, x)\n"
-    ),
-    "comments between the arguments": _program(
-        "def main():\n    p = jax.pmap(\n        lambda x: x + 1,  # one more\n"
-        "        axis_name='i',  # the name\n    )\n    return p(x)\n"
     ),
     "a message of the first process": _program(
         "def main():\n    p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i', donate_argnums=())\n"
@@ -319,35 +253,12 @@ PROGRAMS: dict[str, dict[str, str]] = {
         "f = jax.pmap(lambda x: jax.lax.psum(x, shared_settings.NAME), shared_settings.NAME)\n",
         "shared_settings.py": "NAME = 'i'\n",
     },
-    "the guide: a basic map": _program(
-        "@jax.pmap\ndef f(x):\n    return x * 2\n\n\ndef main():\n    return f(np.ones((8, 128)))\n"
-    ),
-    "the guide: unmapped axes and replicated outputs": _program(
-        "from functools import partial\n\n\n"
-        "@partial(jax.pmap, in_axes=(0, None), out_axes=None)\ndef f(x, y):\n    return x + y\n\n\n"
-        "def main():\n    return f(np.arange(1024.0).reshape(8, 128), np.arange(128.0))\n"
-    ),
-    "the guide: multiple axes of parallelism": _program(
-        "from functools import partial\n\n\n"
-        "@partial(jax.pmap, axis_name='i')\n@partial(jax.pmap, axis_name='j')\n"
-        "def f(x):\n    return jax.lax.psum(x, ('i', 'j'))\n\n\n"
-        "def main():\n    return f(np.arange(1024.0).reshape(4, 2, 128))\n"
-    ),
-    "the guide: buffer donation": _program(
+    "a donated buffer": _program(
         "def func(x):\n    return x + 1\n\n\nf = jax.pmap(func, donate_argnums=(0,))\n\n\n"
         "def main():\n    y = jax.pmap(lambda x: x)(x)\n    z = f(y)\n"
         "    assert y.is_deleted()\n    return z\n"
     ),
-    "the guide: a function that depends on the rank": _program(
-        "weights = np.arange(512.0, dtype=np.float32).reshape(128, 4)\n\n\n"
-        "def mapped_fn(x):\n    return jnp.dot(x, weights), jnp.sum(x), jnp.squeeze(x[None]), x.T\n\n\n"
-        "def main():\n    return jax.pmap(mapped_fn)(np.arange(1024.0).reshape(8, 128))\n"
-    ),
-    "the guide: lowered": _program(
-        "def f(x):\n    return x + 1\n\n\ndef main():\n"
-        "    return jax.pmap(f).lower(np.ones((8, 2))).compile()(np.ones((8, 2)))\n"
-    ),
-    "the guide: under jit": _program(
+    "inside a function under jit": _program(
         "@jax.jit\ndef f(x):\n    return jax.pmap(lambda x: x * 2)(x) + 1\n\n\n"
         "def main():\n    return f(x)\n"
     ),

@@ -1,6 +1,6 @@
 """Run programs, migrate them to global arrays, run them again, and compare the numbers.
 
-    python run_global.py FOLDER
+    python -m tests.rewrite.run_global FOLDER
 
 In FOLDER each program has a folder with `before/`. It is migrated with the facts of its own run.
 Prints one JSON object: for each program what went wrong (None if nothing did), how often the
@@ -47,10 +47,8 @@ def migrated(root: Path, facts: Capture) -> dict[str, Any]:
     captures = dated(facts, texts)
     result = migrate(paths, read, os.path.exists, Goal.GLOBAL, None, captures)
     texts |= {file.path: file.after for file in result.changed}
-    for path, text in texts.items():
-        target = root / "after" / Path(path).relative_to(before)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+    written = {str(Path(path).relative_to(before)): text for path, text in texts.items()}
+    run_programs.write_files(root / "after", written)
     said = [place.reason for file in result.files for place in file.refused]
     names = (*HELPERS, PLAIN)
     uses = {name: sum(_count(name, text) for text in texts.values()) for name in names}

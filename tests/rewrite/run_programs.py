@@ -1,6 +1,6 @@
 """Run programs before and after a migration, in one process, and compare every bit.
 
-    python run_programs.py FOLDER
+    python -m tests.rewrite.run_programs FOLDER
 
 In FOLDER each program has a folder with `before/` and `after/`. Prints one JSON object: for each
 program None, or what went wrong.
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,29 @@ import jax
 import numpy as np
 
 import shardlift
+from tests import children
 
 _PMAP = jax.pmap
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files of a program into a folder."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def result_of(runner: str, folder: Path) -> Any:
+    """What a module of these tests prints about the programs in a folder, on eight devices."""
+    paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = children.plain_environment(
+        JAX_NUM_CPU_DEVICES="8",
+        JAX_PLATFORMS="cpu",
+        PYTHONPATH=os.pathsep.join(filter(None, paths)),
+    )
+    command = [sys.executable, "-m", f"tests.rewrite.{runner}", str(folder)]
+    done = children.run(command, env=environment, timeout=600, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def run(folder: Path, before: bool) -> Any:

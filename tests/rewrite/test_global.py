@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,12 +11,12 @@ import pytest
 
 from shardlift.check.engine import check_texts
 from shardlift.rewrite.goal import Goal
-from tests import children, shared
+from tests import shared
 from tests.rewrite.programs import PROGRAMS
+from tests.rewrite.run_programs import result_of, write_files
 from tests.rewrite.test_programs import migrated
 from tests.rewrite.training_programs import GLOBAL, PARTLY, STACKED
 
-RUNNER = Path(__file__).with_name("run_global.py")
 LEGACY = Path(__file__).parents[1] / "legacy" / "programs"
 MAIN = """\
 import os
@@ -54,18 +51,8 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def _run(root: Path) -> dict[str, Any]:
     for name, files in _programs().items():
-        for path, text in files.items():
-            target = root / name / "before" / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-    environment = children.plain_environment(JAX_NUM_CPU_DEVICES="8", JAX_PLATFORMS="cpu")
-    here = str(Path(__file__).parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-    )
-    done = children.run([sys.executable, str(RUNNER), str(root)], env=environment, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        write_files(root / name / "before", files)
+    found: dict[str, Any] = result_of("run_global", root)
     return found
 
 

@@ -5,10 +5,6 @@ Of values in this process, and in programs that are run before and after their m
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +17,6 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from shardlift.rewrite.helper_texts.reading import first_row, unreplicate  # noqa: E402
-from tests import children, shared  # noqa: E402
 from tests.fuzz.migrate import compare  # noqa: E402
 
 NUMBERS = np.arange(24, dtype=np.float32).reshape(8, 3) + 1
@@ -148,52 +143,15 @@ def test_a_tree_is_read_leaf_by_leaf() -> None:
 # ---- programs
 
 HEAD = """\
-import contextlib
 import functools
-import logging
-import sys
-from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-logging.basicConfig(stream=sys.stdout, level=logging.INFO)
 x = np.arange(24.0, dtype=np.float32).reshape(8, 3) + 1
 w = jnp.stack([jnp.ones(3)] * 8)
-
-
-class Pair(NamedTuple):
-    a: object
-    b: object
-
-
 """
-READS = (
-    "float(out[0])", "out[0]", "np.asarray(out[0])", "jax.device_get(out[0])", "out[0].item()",
-    "out[0].tolist()", "f'{out[0]}'", "f'{out[0]:.3f}'", "f'{out[0]!r:>9}'", "f'{out[0]=}'",
-    "f'{float(out[0]) = }'", "out[0].shape", "out[0][0]", "np.asarray(out[1][0])", "out['a'][0]",
-    "f'{out.a[0]}'", "jax.device_get(jax.tree.map(lambda v: v[0], out))", "len(out)",
-    "logging.info('%s', out[0])", "type(out[0]).__name__",
-)  # fmt: skip
-# What a mapped function returns. Each is read in all these ways; many are errors, and stay those.
-RETURNED = {
-    "array": "x / 2",
-    "number": "x.sum()",
-    "reduced number": "lax.pmean(x.sum(), 'i')",
-    "equal everywhere": "w * 2",
-    "any tree": "jax.tree.map(lambda v: v * 2, x)",
-    "tuple": "(x, -x)",
-    "tuple in a tuple": "((x / 2, w), x)",
-    "list": "[x, -x]",
-    "dict": "{'a': x / 2, 'b': (x, w)}",
-    "dict with numbers as keys": "{0: x / 2, 1: w}",
-    "NamedTuple": "Pair(x / 2, w)",
-    "value_and_grad": "jax.value_and_grad(lambda v: (v**2).sum())(x)",
-    "scan": "lax.scan(lambda c, v: (c + v, c), 0.0, x)",
-    "either": "(x, w) if x.ndim == 1 else x",
-    "None": "None",
-}
 TWO = "first = jax.pmap(lambda x: (x, x * 10))\nsecond = jax.pmap(lambda x: jnp.sin(x))\n"
 SHOW = "print(np.asarray(out[0]))\n"
 FLOWS = {
@@ -230,39 +188,10 @@ FLOWS = {
 }
 
 
-def _program(returned: str) -> str:
-    reads = "".join(
-        f"try:\n    print({read!r}, {read})\n"
-        "except Exception as error:\n    print(type(error).__name__)\n"
-        for read in READS
-    )
-    return f"def f(w, x):\n    return {returned}\n\nout = jax.pmap(f, axis_name='i')(w, x)\n{reads}"
-
-
-PROGRAMS = {**FLOWS, **{name: _program(text) for name, text in RETURNED.items()}}
-
-
-def _differences() -> dict[str, str]:
-    """The difference of each program, computed in one process as legacy programs are run."""
-    settings = {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu", children.QUICK: "1"}
-    here = str(Path(__file__).parents[2])
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = children.plain_environment(PYTHONPATH=path, **settings)
-    done = children.run([sys.executable, "-m", __name__], env=environment, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_print_the_same_before_and_after(name: str) -> None:
-    assert shared.once("reading", _differences)[name] == ""
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        path, counts = Path(folder, "program.py"), Counter[str]()
-        checks = {name: compare(HEAD + text, path, counts) for name, text in PROGRAMS.items()}
-    assert counts["programs"] == len(PROGRAMS), counts
-    print(json.dumps({name: "\n".join(map(str, found)) for name, found in checks.items()}))
+@pytest.mark.usefixtures("ranks_are_promoted")
+@pytest.mark.parametrize("name", FLOWS)
+def test_programs_print_the_same_before_and_after(name: str, tmp_path: Path) -> None:
+    counts = Counter[str]()
+    assert compare(HEAD + FLOWS[name], tmp_path / "program.py", counts) == []
+    assert counts["programs"] == 1

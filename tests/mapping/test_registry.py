@@ -84,8 +84,6 @@ def test_jax_sees_the_programs_as_one_cache():
         return x
 
     site = registry.site_of(distinctive_name, options(distinctive_name))
-    assert "distinctive_name" in registry._programs.cache_keys()
-    assert "pmapped functions" in registry._programs.cache_info()
     site._plans["key"] = None
     registry._programs.cache_clear()
     assert site._plans == {}

@@ -25,7 +25,6 @@ from shardlift.verify.compare.verdicts import (
     SitePlace,
     SiteVerdict,
     Verdict,
-    in_one_only,
 )
 from tests.verify.recording import batch, by_hand
 
@@ -166,7 +165,7 @@ def test_a_function_that_fails_is_not_one_that_differs_from_itself():
 def test_a_site_of_one_program_only():
     place = SitePlace("a.py", 1, "one", SiteKind.PMAP, 2)
     alone = SiteVerdict(Verdict.NOT_REACHED, place, None)
-    assert in_one_only(alone)
+    assert alone.differs
     assert set(trial_of(outcome(alone), PLACES).blamed) == {PLACES[1]}
 
 

@@ -12,17 +12,16 @@ from shardlift.verify.output_comparison import (
     masked,
     without_gloo,
 )
-from shardlift.verify.program_output import ProgramOutput
 
 EXACT = Tolerance()
 
 
-def printed(out: str = "", err: str = "") -> ProgramOutput:
-    return ProgramOutput({"stdout": out, "stderr": err})
+def printed(out: str = "", err: str = "") -> dict[str, str]:
+    return {"stdout": out, "stderr": err}
 
 
 def differences(
-    before: ProgramOutput, after: ProgramOutput, tolerance: Tolerance = EXACT
+    before: dict[str, str], after: dict[str, str], tolerance: Tolerance = EXACT
 ) -> list[str]:
     return [str(difference) for difference in compare_output(before, after, tolerance)]
 
@@ -141,5 +140,5 @@ def test_a_program_may_speak_of_gloo(text: str) -> None:
     ],
 )
 def test_other_words_are_told_from_other_numbers(before, after, of_numbers):
-    sides = [ProgramOutput({"stdout": text}) for text in (before, after)]
+    sides = printed(before), printed(after)
     assert [one.of_numbers for one in compare_output(*sides, EXACT)] == of_numbers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from shardlift.verify.child_environment import DETERMINISTIC, environment
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.verdicts import Side
-from shardlift.verify.program_output import ProgramOutput
 from shardlift.verify.runs import (
     CannotRunError,
     ComparisonOptions,
@@ -27,6 +27,7 @@ from shardlift.verify.runs import (
     judge_runs,
     parse_target,
     record,
+    run_and_read,
     settings_from_capture,
 )
 from tests.verify.recording import by_hand
@@ -105,7 +106,7 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
         for k in range(processes):
             part = _capture(index=k, count=processes)
             write(part, part_path(out, k) if processes > 1 else out)
-        return 3, ProgramOutput({"stdout": "loss 1"}), "the end"
+        return 3, {"stdout": "loss 1"}, "the end"
 
     monkeypatch.setattr(runs, "run_program", run_program)
     settings = ComparisonOptions(
@@ -117,7 +118,7 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
     second = record(source, settings, out, told.append, before=first)
     assert told == ["running before: train.py", "running after: train.py"]
     assert (second.side.status, second.side.error, second.side.jax) == (3, "the end", "0.10.2")
-    assert (len(second.parts), second.output.streams) == (processes, {"stdout": "loss 1"})
+    assert (len(second.parts), second.output) == (processes, {"stdout": "loss 1"})
     (before, before_env), (after, after_env) = started
     assert (before.patch, before.reference) == (True, None)
     assert (after.patch, after.reference) == (False, first.path)
@@ -128,7 +129,7 @@ def test_what_a_run_records(tmp_path, monkeypatch, processes):
 def test_a_program_without_a_call_has_nothing_to_compare(tmp_path, monkeypatch):
     source = RunSource("train.py", Program("train.py"))
     for status, how in ((1, "ended with status 1"), (-9, "was killed by signal 9")):
-        monkeypatch.setattr(runs, "run_program", lambda *_, s=status: (s, ProgramOutput(), "why"))
+        monkeypatch.setattr(runs, "run_program", lambda *_, s=status: (s, {}, "why"))
         with pytest.raises(CannotRunError, match=f"{how} without a recorded call of JAX\nwhy"):
             record(source, ComparisonOptions(Tolerance()), str(tmp_path / "x.json"), print)
 
@@ -142,6 +143,17 @@ def test_a_program_that_fails_is_shown_with_its_own_frames_alone(tmp_path):
     places = [line.strip() for line in end.splitlines() if line.startswith("  File")]
     assert status == 1
     assert places == [f'File "{path}", line 3, in <module>', f'File "{path}", line 2, in f']
+
+
+def test_a_process_that_lives_on_is_not_waited_for(capsys):
+    text = """import subprocess, sys
+print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid)
+print("err", file=sys.stderr)
+sys.exit(3)"""
+    status, streams = run_and_read([sys.executable, "-c", text], os.environ, echo=True)
+    os.kill(int(streams["stdout"]), 9)
+    assert (status, streams["stderr"]) == (3, "err\n")
+    assert capsys.readouterr().err == streams["stdout"] + "err\n"
 
 
 def test_processes_are_compared_one_by_one():

@@ -21,8 +21,6 @@ from shardlift.launch.control import Control
 from shardlift.launch.program import Program, report_uncaught
 from shardlift.launch.session import RunOptions, RunSession
 
-__all__ = ["Place", "main"]
-
 
 @dataclass(frozen=True)
 class Place:

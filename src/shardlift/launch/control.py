@@ -18,8 +18,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["DUMP_SIGNAL", "Control"]
-
 # Makes a process write its stacks although a thread holds Python's lock. One that programs do not
 # use: Slurm and others send SIGUSR1 and SIGUSR2.
 DUMP_SIGNAL: int = (

@@ -8,6 +8,7 @@ launcher, so that it ends when the launcher does.
 from __future__ import annotations
 
 import json
+import operator
 import os
 import selectors
 import signal
@@ -37,8 +38,6 @@ from shardlift.launch.stuck import (
     cpu_seconds,
 )
 
-__all__ = ["STUCK_STATUS", "Emit", "Failure", "Job", "Outcome"]
-
 Emit = Callable[[int, str, str], None]  # process, "stdout" or "stderr", a line
 _TICK = 0.05  # how often the processes are looked at, in seconds
 _SETTLE = 0.3  # how long after the first failure others may tell of an earlier one
@@ -58,11 +57,6 @@ class Failure:
     traceback: str
     waiting_for: tuple[int, ...] = ()  # processes that never came to join the job
     advice: tuple[str, ...] = ()
-
-    @property
-    def was_killed(self) -> bool:
-        """Whether it is a cause for sure: JAX aborts processes when another one is gone."""
-        return self.status < 0 and self.status != -signal.SIGABRT
 
 
 @dataclass(frozen=True)
@@ -188,7 +182,7 @@ class Job:
     def watch(self, stops: list[int]) -> Outcome:
         """Pass output on until all processes ended, one failed, or a signal came."""
         while not stops and not self._failures() and self._alive():
-            self._pump(_TICK)
+            self._pump()
             if self.when_stuck is None or not self._is_stuck():
                 continue
             stuck = self._ask_for_stacks()
@@ -225,7 +219,7 @@ class Job:
                 worker.popen.send_signal(DUMP_SIGNAL)
         deadline = time.monotonic() + _DUMP
         while time.monotonic() < deadline:
-            self._pump(_TICK)
+            self._pump()
         states = tuple(
             StuckProcess(
                 process,
@@ -254,7 +248,7 @@ class Job:
             writes = any(worker.writing and worker.popen.poll() is None for worker in self.workers)
             if late > (_WRITING if writes else 0):
                 break
-            self._pump(_TICK)
+            self._pump()
         self.kill()
         self._drain()
 
@@ -273,9 +267,9 @@ class Job:
     def _alive(self) -> bool:
         return any(worker.popen.poll() is None for worker in self.workers)
 
-    def _pump(self, timeout: float) -> bool:
+    def _pump(self) -> bool:
         """Read what has come; False when nothing had."""
-        events = self.selector.select(timeout)
+        events = self.selector.select(_TICK)
         for key, _ in events:
             source, lines = key.data
             try:
@@ -294,7 +288,7 @@ class Job:
 
     def _drain(self) -> None:
         deadline = time.monotonic() + 1.0
-        while self.selector.get_map() and time.monotonic() < deadline and self._pump(_TICK):
+        while self.selector.get_map() and time.monotonic() < deadline and self._pump():
             pass
 
     def _told(self, process: int, line: str) -> None:
@@ -321,11 +315,12 @@ class Job:
     def _root_cause(self) -> Failure | None:
         deadline = time.monotonic() + _SETTLE
         while self._failures() and time.monotonic() < deadline:
-            self._pump(_TICK)
-        ranked = sorted(self._failures(), key=lambda item: (not item[1].was_killed, item[0]))
-        if not ranked:
+            self._pump()
+        if not (failures := self._failures()):
             return None
-        first = ranked[0][1]
+        # A killed process is the cause for sure, but JAX aborts processes when another one is gone.
+        killed = [(at, f) for at, f in failures if f.status < 0 and f.status != -signal.SIGABRT]
+        first = min(killed or failures, key=operator.itemgetter(0))[1]
         if self.workers[first.process].stage != "joining":
             return first
         late = tuple(n for n, worker in enumerate(self.workers) if worker.stage == "starting")

@@ -18,8 +18,6 @@ from shardlift.capture.parts import part_path
 from shardlift.launch.scheduler import place_by_scheduler
 from shardlift.launch.session import RunSession
 
-__all__ = ["Member"]
-
 
 class Member:
     """This process, as a member of a job of many; on its own, nothing happens."""

@@ -15,8 +15,6 @@ from shardlift._legacy.names import MODULES, rows
 from shardlift.source.old_libraries import oldest_working
 from shardlift.source.removed_names import ALL, Removed, sentence
 
-__all__ = ["MissingName", "find_missing_name"]
-
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](\w+)")
 _LIBRARIES = ("jax", "jaxlib", "flax")
 # Errors of module `__getattr__`s and of imports carry the name in their text only (Python 3.11).

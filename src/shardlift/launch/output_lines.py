@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["Lines"]
-
 
 class Lines:
     r"""Calls ``take`` with each line; a carriage return ends one too, as progress bars use it.

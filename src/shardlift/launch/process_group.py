@@ -7,8 +7,6 @@ import subprocess
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["signal_group"]
-
 
 def signal_group(leader: subprocess.Popen[Any], number: int) -> None:
     """Send a signal to all that is left of a group.

@@ -19,8 +19,6 @@ from typing import Any
 from shardlift._legacy.tracebacks import without_our_frames
 from shardlift.recording.notebook_lines import note_notebook, print_traceback
 
-__all__ = ["Program", "report_uncaught", "use_virtual_devices", "virtual_devices"]
-
 # What is imported before the program, by packages that it may have files of the same name as. Not
 # the standard library: JAX needs most of it as well.
 _OURS = ("click", "packaging", "rich")

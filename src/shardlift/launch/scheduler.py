@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["place_by_scheduler"]
-
 # The variables for the number of this process, and for how many there are. In this order: Slurm
 # starts MPI programs too, and then sets both kinds. SLURM_PROCID alone also stands in a batch
 # script, which is one process.

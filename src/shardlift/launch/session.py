@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from shardlift.recording.recorder import Recorder
     from shardlift.recording.tape.tape import Tape
 
-__all__ = ["RunOptions", "RunSession"]
-
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
 _NAMES = 6  # how many names are listed at the end
 _OLD_RANDOM_NUMBERS = (
@@ -140,9 +138,7 @@ class RunSession:
             tape=self._tape(),
         )
         if options.tape is not None:
-            from shardlift._legacy.patches import Patches
-
-            observe_more(recorder, Patches())
+            observe_more(recorder)
         return recorder
 
     def _tape(self) -> Tape | None:
@@ -248,16 +244,19 @@ class RunSession:
         return [*random, *uses_text(self.uses, jax.__version__, self.program)]
 
 
-def observe_more(recorder: Any, patches: Any) -> None:
+def observe_more(recorder: Any) -> None:
     """Observe, besides pmap and jit, the other ways to run a function on devices."""
     import jax
     from jax.experimental import pjit
 
     import shardlift
 
-    patches.set(shardlift, "pmap", recorder.pmap(shardlift.pmap))
-    patches.set(jax, "shard_map", recorder.shard_map(jax.shard_map))
-    patches.set(pjit, "pjit", recorder.jit(pjit.pjit))
+    for owner, name, hook in (
+        (shardlift, "pmap", recorder.pmap),
+        (jax, "shard_map", recorder.shard_map),
+        (pjit, "pjit", recorder.jit),
+    ):
+        setattr(owner, name, hook(getattr(owner, name)))
 
 
 def seed_random_numbers(seed: int) -> None:

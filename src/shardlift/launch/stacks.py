@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import NamedTuple
 
-__all__ = ["StackFrame", "ThreadStack", "parse_dump"]
-
 _HERE = str(PurePath(__file__).parents[1]) + "/"
 _STANDARD = sysconfig.get_paths()["stdlib"] + "/"
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")

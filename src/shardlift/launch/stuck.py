@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from shardlift.launch.stacks import ThreadStack
 
-__all__ = ["Activity", "StuckClock", "StuckJob", "StuckProcess", "WhenStuck", "cpu_seconds"]
-
 # What an idle process uses. Jobs that hang in a collective, 2x2, 2x4 and 4x2 virtual devices with
 # gloo, used 1.9 to 4.0 ms of CPU per second and process (JAX 0.10.2 and 0.12.0.1), on an idle and a
 # busy machine: threads of the runtime that wake up to look around. The kernel counts in ticks of

@@ -29,14 +29,6 @@ class _Programs:
         for site in list(self.sites):
             site.clear()
 
-    def cache_info(self) -> str:
-        """The number of sites."""
-        return f"{len(self.sites)} pmapped functions"
-
-    def cache_keys(self) -> list[str]:
-        """The names of the sites."""
-        return [site.name for site in self.sites]
-
 
 _programs = _Programs()
 _compat.register_cache(_programs, "shardlift.pmap")

@@ -10,8 +10,6 @@ from types import TracebackType
 from shardlift.recording.caller import shown
 from shardlift.source.notebook import Cells
 
-__all__ = ["cell_of", "first_lines", "note_notebook", "print_traceback"]
-
 _notebooks: dict[str, Cells] = {}  # path, as code objects have it
 
 

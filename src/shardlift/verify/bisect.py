@@ -19,8 +19,6 @@ from shardlift.verify.compare.verdicts import (
     ProgramVerdict,
     SitePlace,
     SiteVerdict,
-    Verdict,
-    in_one_only,
     place_of,
 )
 from shardlift.verify.verdict_text import gap_lines
@@ -61,7 +59,7 @@ def identity(site: SiteVerdict) -> SiteId:
 
 def unstable_sites(again: ProgramVerdict) -> set[SiteId]:
     """The sites that differ between two runs of one program."""
-    return {identity(site) for site in again.sites if _differs(site)}
+    return {identity(site) for site in again.sites if site.differs}
 
 
 @dataclass(frozen=True)
@@ -173,9 +171,7 @@ def trial_of(
         site
         for site in outcome.sites
         if (
-            only_verified
-            if identity(site) in unstable or site.verdict in WANTING
-            else _differs(site)
+            only_verified if identity(site) in unstable or site.verdict in WANTING else site.differs
         )
     ]
     if not bad and not failed:
@@ -197,12 +193,6 @@ def trial_of(
         differ = f"numbers of {bad[0].name} differ with it"
         problem = reason(bad[0]).replace("numbers differ", differ, 1)
     return Trial(False, blamed, problem)
-
-
-def _differs(site: SiteVerdict) -> bool:
-    return site.verdict == Verdict.DIFFERENT or (
-        site.verdict == Verdict.NOT_REACHED and in_one_only(site)
-    )
 
 
 def reason(site: SiteVerdict) -> str:

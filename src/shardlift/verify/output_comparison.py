@@ -8,7 +8,6 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from shardlift.verify.compare.array_distance import Tolerance
-from shardlift.verify.program_output import ProgramOutput
 
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _NUMBER_OF = r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)? ?"
@@ -53,15 +52,16 @@ class Difference(NamedTuple):
 
 
 def compare_output(
-    before: ProgramOutput,
-    after: ProgramOutput,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
     tolerance: Tolerance,
     unstable: Collection[tuple[str, int | None]] = (),
 ) -> list[Difference]:
     """All differences but those at ``unstable`` places, such as `Difference.place`.
 
-    Numbers in the text may differ within the tolerance. What libraries log to standard error is
-    not told from what the program says there, so only standard output is compared.
+    ``before`` and ``after`` have the text of each stream. Only standard output is compared: what
+    libraries log to standard error is not told from what the program says there. Numbers in the
+    text may differ within the tolerance.
     """
     differences = [
         difference
@@ -71,16 +71,15 @@ def compare_output(
     return [d for d in differences if not {d.place, (d.where, None)} & {*unstable}]
 
 
-def masked(output: ProgramOutput) -> list[str]:
+def masked(output: Mapping[str, str]) -> list[str]:
     """The masks that matched."""
     text = "\n".join(map(mask, _printed(output).values()))
     return [name for name in dict(MASKS) if f"<{name}>" in text]
 
 
-def _printed(output: ProgramOutput) -> dict[str, str]:
+def _printed(output: Mapping[str, str]) -> dict[str, str]:
     """What a program prints to standard output, in each process."""
-    streams = output.streams.items()
-    return {name: without_gloo(text) for name, text in streams if name.startswith("stdout")}
+    return {k: without_gloo(text) for k, text in output.items() if k.startswith("stdout")}
 
 
 def _compare_texts(
@@ -90,7 +89,8 @@ def _compare_texts(
     if len(left) == len(right):
         for number, (old, new) in enumerate(zip(left, right, strict=True)):
             if not _same(old, new, tolerance):
-                yield Difference(where, number, old, new, _same_words(old, new))
+                same_words = _VALUE.sub("#", old) == _VALUE.sub("#", new)
+                yield Difference(where, number, old, new, of_numbers=same_words)
         return
     # Everything after the first line that one side has more is out of step.
     pairs = zip_longest(left, right)
@@ -153,11 +153,6 @@ def without_gloo(text: str) -> str:
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _VALUE = re.compile(rf"{_NUMBER.pattern}|\b(?:nan|inf|True|False)\b")
-
-
-def _same_words(before: str, after: str) -> bool:
-    """Whether two lines are the same but for their numbers and truth values."""
-    return bool(_VALUE.sub("#", before) == _VALUE.sub("#", after))
 
 
 def _close(before: str, after: str, tolerance: Tolerance) -> bool:

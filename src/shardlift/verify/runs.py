@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import IO, NamedTuple
 
 from shardlift._legacy.names import RANDOM_KEYS
 from shardlift.capture import array_archive
@@ -28,7 +30,6 @@ from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.processes import judge_processes
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side, Verdict
-from shardlift.verify.program_output import ProgramOutput, run_and_read
 
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended
 SEED = 0  # for random and numpy.random, unless the program sets its own
@@ -40,6 +41,7 @@ DETERMINISTIC_NOTE = (
 )
 THREEFRY = "JAX_THREEFRY_PARTITIONABLE"
 Tell = Callable[[str], None]
+Streams = Mapping[str, str]  # what a program prints, by the name of the stream
 
 
 class CannotRunError(Exception):
@@ -128,20 +130,46 @@ def _program(text: str, words: Sequence[str], given: int) -> Program:
 
 def run_program(
     source: RunSource, options: RunOptions, settings: ComparisonOptions, env: Mapping[str, str]
-) -> tuple[int, ProgramOutput, str]:
+) -> tuple[int, Streams, str]:
     """Run a program. Returns its exit status, its output and, if it failed, the end of that."""
     assert source.program is not None
     if settings.processes > 1:
         return _run_in_many(source, options, settings, env)
     argument = to_json(source.program, options)
     command = [sys.executable, "-m", "shardlift.verify.child", argument]
-    status, output = run_and_read(command, env, settings.verbose)
-    return status, output, output.end if status and not settings.verbose else ""
+    status, streams = run_and_read(command, env, settings.verbose)
+    lines = (streams["stderr"].rstrip() or streams["stdout"].rstrip()).splitlines()
+    return status, streams, _end(lines) if status and not settings.verbose else ""
+
+
+def run_and_read(command: Sequence[str], env: Mapping[str, str], echo: bool) -> tuple[int, Streams]:
+    """Run a command; ``echo`` shows what it has printed on standard error when it has ended.
+
+    It has no standard input: nobody would see what it asks for. Returns when the command ends,
+    even if a process that it started lives on.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        done = subprocess.run(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, check=False
+        )
+        streams = {"stdout": _read_file(out), "stderr": _read_file(err)}
+    if echo:
+        print(*streams.values(), sep="", end="", file=sys.stderr, flush=True)
+    return done.returncode, streams
+
+
+def _read_file(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _end(lines: Sequence[str]) -> str:
+    return "\n".join(lines[-12:])
 
 
 def _run_in_many(
     source: RunSource, options: RunOptions, settings: ComparisonOptions, env: Mapping[str, str]
-) -> tuple[int, ProgramOutput, str]:
+) -> tuple[int, Streams, str]:
     assert source.program is not None
     lines: list[str] = []
     streams: dict[str, list[str]] = {}
@@ -173,9 +201,8 @@ def _run_in_many(
         error.stuck = done.stuck
         raise error
     why = done.failure.traceback if done.failure else ""
-    end = "\n".join((why.rstrip().splitlines() or lines)[-12:]) if done.status else ""
-    output = ProgramOutput({name: "\n".join(text) for name, text in streams.items()})
-    return done.status, output, end
+    end = _end(why.rstrip().splitlines() or lines) if done.status else ""
+    return done.status, {name: "\n".join(text) for name, text in streams.items()}, end
 
 
 class Run(NamedTuple):
@@ -184,7 +211,7 @@ class Run(NamedTuple):
     side: Side
     parts: Mapping[int, CapturedRun]  # by process
     path: str  # the path of the capture; parts are beside it
-    output: ProgramOutput = ProgramOutput()
+    output: Streams = MappingProxyType({})
 
     @property
     def recorded(self) -> CapturedRun:

@@ -144,7 +144,7 @@ def basis(site: SiteVerdict) -> str:
     """What a verdict is based on: what was compared, or why nothing was."""
     if site.verdict != Verdict.NOT_REACHED:
         return describe_comparison(site)
-    calls = [place.calls if place else 0 for place in (site.before, site.after)]
+    calls = site.calls_of_each
     if not any(calls):
         return "never called in this run"
     which, other = ("before", "after") if calls[0] else ("after", "before")

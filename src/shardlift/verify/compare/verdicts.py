@@ -116,6 +116,21 @@ class SiteVerdict:
         far = [finding for finding in self.findings if not finding.close]
         return min(far or self.findings, key=lambda finding: finding.call, default=None)
 
+    @property
+    def calls_of_each(self) -> tuple[int, int]:
+        """How often the programs call it."""
+        before, after = (place.calls if place else 0 for place in (self.before, self.after))
+        return before, after
+
+    @property
+    def differs(self) -> bool:
+        """Whether it differs, or is called in one of the programs only."""
+        before, after = self.calls_of_each
+        in_one_only = (before > 0) != (after > 0)
+        return self.verdict == Verdict.DIFFERENT or (
+            self.verdict == Verdict.NOT_REACHED and in_one_only
+        )
+
 
 @dataclass(frozen=True)
 class Side:
@@ -161,9 +176,7 @@ class ProgramVerdict:
     @property
     def status(self) -> int:
         """0 if everything was compared and is equal, 1 if not, 2 if nothing was compared."""
-        if any(site.verdict in _UNEQUAL for site in self.sites):
-            return 1
-        if any(site.verdict == Verdict.NOT_REACHED and in_one_only(site) for site in self.sites):
+        if any(site.differs or site.verdict in WANTING for site in self.sites):
             return 1
         if not any(site.calls for site in self.sites):
             return 2
@@ -172,13 +185,6 @@ class ProgramVerdict:
 
 
 WANTING = (Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)  # no difference, and no proof
-_UNEQUAL = (Verdict.DIFFERENT, *WANTING)
-
-
-def in_one_only(site: SiteVerdict) -> bool:
-    """Whether a site is called in one of the programs only."""
-    calls = [place.calls if place else 0 for place in (site.before, site.after)]
-    return (calls[0] > 0) != (calls[1] > 0)
 
 
 def with_gap(site: SiteVerdict, gap: Gap) -> SiteVerdict:

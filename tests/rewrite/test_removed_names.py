@@ -15,25 +15,17 @@ from tests.rewrite.steps import migrated, refused, results
     "text",
     [
         "import jax\ny = jax.tree.map(f, x)\n",
-        "from jax.tree_util import tree_map\ny = tree_map(f, x)\n",
         "try:\n    from jax import tree_map\nexcept ImportError:\n    from jax.tree import map\n",
         "import jax\nif hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)\n",
         "import jax\nif jax.__version__ < '0.4':\n    y = jax.tree_map(f, x)\n",
-        "import jax\nm = getattr(jax, 'tree_map', None)\n",
         "import mylib as jax\ny = jax.tree_map(f, x)\n",
-        "from mylib import host_id\nhost_id()\n",
-        "import jax\njax.config.update('jax_enable_x64', True)\n",
         "import jax\ntry:\n    jax.config.update('jax_pmap_shmap_merge', 0)\n"
         "except Exception:\n    pass\n",
         "import jax\nx = jax.device_put_sharded(xs, d)\n",  # for another step
         "from jax.experimental.shard_map import shard_map\n",  # still works
         "text = 'jax.tree_map'\n",
-        "try:\n    from jax.extend.core import Var\nexcept ImportError:\n"
-        "    from jax.core import Var\n",
         "import jax\nold = not hasattr(jax, 'tree')\nif old:\n    y = jax.tree_map(f, x)\n",
         "import jax\nif jax.__version_info__ >= (0, 6):\n    y = 1\n"
-        "else:\n    y = jax.tree_map(f, x)\n",
-        "import jax\nif module_version('jax') >= (0, 6):\n    y = 1\n"
         "else:\n    y = jax.tree_map(f, x)\n",
         "import jax\nfrom lib import module_version\ndef f(x):\n"
         "    if module_version(jax) >= (0, 6):\n        return x\n    return jax.tree_map(g, x)\n",
@@ -76,10 +68,6 @@ def test_what_a_guard_hides_is_listed() -> None:
     ("text", "after"),
     [
         (
-            "import jax.tools.colab_tpu\njax.tools.colab_tpu.setup_tpu()\nx = jax.devices()\n",
-            "import jax\nx = jax.devices()\n",
-        ),
-        (
             "import jax\n\n# On Colab:\nif 'colab' in str(get_ipython()):\n"
             "    from jax.tools import colab_tpu\n\n"
             "    colab_tpu.setup_tpu('tpu_driver')\nx = 1\n",
@@ -100,17 +88,6 @@ def test_what_a_guard_hides_is_listed() -> None:
             "    colab_tpu.setup_tpu('tpu_driver')\n",
             "import jax\nif colab():\n    pass\n",
         ),
-        (
-            "import jax\nif colab:\n    import jax.tools.colab_tpu\n"
-            "    jax.tools.colab_tpu.setup_tpu()\nx = jax.devices()\n",
-            "import jax\nx = jax.devices()\n",
-        ),
-        (
-            "import jax\nimport jax.tools.colab_tpu\nimport os\nif run:\n"
-            "    if 'COLAB_TPU_ADDR' in os.environ:\n        jax.tools.colab_tpu.setup_tpu()\n"
-            "    main(os, jax)\n",
-            "import jax\nimport os\nif run:\n    main(os, jax)\n",
-        ),
         ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
         (  # a function of its own, with its calls
             "import jax.tools.colab_tpu\nimport jax, os\n\ndef set_up():\n"
@@ -128,7 +105,6 @@ def test_what_a_guard_hides_is_listed() -> None:
             "    jax.tools.colab_tpu.setup_tpu()\nprint(jax)\n",
             "import jax\ndef set_up():\n    pass\nprint(jax)\n",
         ),
-        ("from jax import lax\nx = lax.tie_in(y, x)\nz = 1\n", "z = 1\n"),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
         (
             "from flax.deprecated import nn\nx = nn.softmax(nn.relu(y))\n",
@@ -147,22 +123,10 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nif x:\n    import os\n",
         ),
         (
-            "import jax.numpy as jnp\nx = jnp.full(3, jnp.NINF) * jnp.NINF**2 + jnp.PZERO\n",
-            "import jax.numpy as jnp\nx = jnp.full(3, -jnp.inf) * (-jnp.inf)**2 + 0.0\n",
-        ),
-        (
             "from jax.sharding import NamedSharding, PmapSharding\n"
             "print(isinstance(s, PmapSharding), NamedSharding(m, p))\n",
             "from jax.sharding import NamedSharding\n"
             "print(isinstance(s, NamedSharding), NamedSharding(m, p))\n",
-        ),
-        (
-            "import jax\njax.distributed.initialize()\n"
-            "p = jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')\ndef wait():\n"
-            "    p(jax.numpy.ones(jax.local_device_count())).block_until_ready()\n",
-            "import jax\nfrom jax.experimental import multihost_utils\n"
-            "jax.distributed.initialize()\ndef wait():\n"
-            "    multihost_utils.sync_global_devices('wait')\n",
         ),
         (
             "import jax\ndef sync():\n    x = jax.numpy.ones([jax.local_device_count()])\n"
@@ -257,23 +221,42 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
     assert any(words in why for why in refused(rewrite, text) for words in ("delete it", "write"))
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("jax.tree_map(f, x)", "jax.tree.map(f, x)"),
+        ("jax.host_id() == jax.host_count()", "jax.process_index() == jax.process_count()"),
+        ("jax.config.update('jax_pmap_shmap_merge', False)\nx", "x"),
+        ("try:\n    jax.core.axis_frame('i')\nexcept NameError:\n    f()",
+         "try:\n    lax.axis_index('i')\nexcept NameError:\n    f()"),
+        ("jax.core.get_aval(x)", "jax.typeof(x)"),
+        ("jnp.trapz(x)", "jnp.trapezoid(x)"),
+        ("jnp.full(3, jnp.NINF) * jnp.NINF**2 + jnp.PZERO",
+         "jnp.full(3, -jnp.inf) * (-jnp.inf)**2 + 0.0"),
+        ("x = jax.ops.index_update(x, jax.ops.index[0, :], y)", "x = x.at[0, :].set(y)"),
+        ("jax.ops.index[0]", "jnp.s_[0]"),  # by the file's own name for a module
+        ("with jax.experimental.disable_x64():\n    f()", "with jax.enable_x64(False):\n    f()"),
+        ("y = lax.tie_in(x, y + 1)", "y = y + 1"),
+        ("lax.pvary(x, 'i')", "lax.pcast(x, 'i', to='varying')"),
+        ("jax.interpreters.xla.Device", "jax.Device"),
+        ("jax.pxla.Mesh(d, 'i')", "jax.sharding.Mesh(d, 'i')"),
+        ("jax.random.shuffle(key, x)", "jax.random.permutation(key, x, independent=True)"),
+        ("jax.lib.xla_bridge.get_backend().platform", "jax.default_backend()"),
+    ],
+)  # fmt: skip
+def test_a_line_changes(before: str, after: str) -> None:
+    text = "import jax\nimport jax.numpy as jnp\nfrom jax import lax\n\n{}\nprint(jax, jnp, lax)\n"
+    assert migrated(text.format(before), settings=Settings()) == text.format(after)
+
+
 @pytest.mark.parametrize("goal", Goal)
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("import jax\ny = jax.tree_map(f, x)\n", "import jax\ny = jax.tree.map(f, x)\n"),
         (
             "from jax import jit, tree_map as tm, tree_leaves\ny = tm(f, x), tree_leaves(jit)\n",
             "from jax import jit\nfrom jax.tree_util import tree_map as tm, tree_leaves\n"
             "y = tm(f, x), tree_leaves(jit)\n",
-        ),
-        (
-            "import jax\nif jax.host_id() == 0:\n    print(jax.host_count())\n",
-            "import jax\nif jax.process_index() == 0:\n    print(jax.process_count())\n",
-        ),
-        (
-            "import jax\njax.config.update('jax_pmap_shmap_merge', False)\ny = jax.jit(f)\n",
-            "import jax\ny = jax.jit(f)\n",
         ),
         (
             "import os\nos.environ['JAX_PMAP_SHMAP_MERGE'] = '0'\nimport jax\ny = jax.jit(f)\n",
@@ -290,17 +273,9 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         ),
         ("from jax.core import Jaxpr\nx: Jaxpr\n", "from jax.extend.core import Jaxpr\nx: Jaxpr\n"),
         (
-            "from jax.interpreters.pxla import PartitionSpec as P\nx = P()\n",
-            "from jax.sharding import PartitionSpec as P\nx = P()\n",
-        ),
-        (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
             "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
             "x = PartitionSpec(), stax.Dense\n",
-        ),
-        (
-            "from jax.experimental.maps import Mesh\nm = Mesh(d, ('i',))\n",
-            "from jax.sharding import Mesh\nm = Mesh(d, ('i',))\n",
         ),
         (
             "import jax.numpy as jnp\ndef f(x: jnp.DeviceArray): ...\n",
@@ -320,25 +295,8 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
             "import jax\nn = jax.lax.axis_size('i')\n",
         ),
         (
-            "import jax\ntry:\n    jax.core.axis_frame('i')\nexcept NameError:\n    pass\n",
-            "import jax\ntry:\n    jax.lax.axis_index('i')\nexcept NameError:\n    pass\n",
-        ),
-        (
             "from jax.core import axis_frame\nn = axis_frame(name).size\n",
             "from jax.lax import axis_size\nn = axis_size(name)\n",
-        ),
-        ("import jax\na = jax.core.get_aval(x)\n", "import jax\na = jax.typeof(x)\n"),
-        (
-            "from jax.core import get_aval\na = get_aval(x)\n",
-            "from jax import typeof\na = typeof(x)\n",
-        ),
-        (
-            "import jax.numpy as jnp\ny = jnp.trapz(x)\n",
-            "import jax.numpy as jnp\ny = jnp.trapezoid(x)\n",
-        ),
-        (
-            "import jax\nx = jax.ops.index_update(x, jax.ops.index[0, :], y)\nz = jax.jit\n",
-            "import jax\nx = x.at[0, :].set(y)\nz = jax.jit\n",
         ),
         (
             "from jax.ops import index, index_add\nx = index_add(x, index[i], y)\n",
@@ -349,42 +307,8 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
             "from jax import enable_x64\nwith enable_x64(True):\n    f()\n",
         ),
         (
-            "import jax\nwith jax.experimental.disable_x64():\n    f()\n",
-            "import jax\nwith jax.enable_x64(False):\n    f()\n",
-        ),
-        (
-            "from jax import lax\ny = lax.tie_in(x, y + 1)\nlax.psum\n",
-            "from jax import lax\ny = y + 1\nlax.psum\n",
-        ),
-        (
-            "from jax import lax\ny = lax.pvary(x, 'i')\n",
-            "from jax import lax\ny = lax.pcast(x, 'i', to='varying')\n",
-        ),
-        (
-            "from jax.core import DropVar, TraceTag\nx: DropVar\ny: TraceTag\n",
-            "from jax.extend.core import DropVar, TraceTag\nx: DropVar\ny: TraceTag\n",
-        ),
-        (
-            "import jax\ns = jax.core.get_opaque_trace_state()\n",
-            "import jax\nimport jax.extend.core\ns = jax.extend.core.get_opaque_trace_state()\n",
-        ),
-        (
-            "import jax\nd: jax.interpreters.xla.Device\n",
-            "import jax\nd: jax.Device\n",
-        ),
-        ("import jax\ny = jax.pxla.Mesh(d, 'i')\n", "import jax\ny = jax.sharding.Mesh(d, 'i')\n"),
-        (
-            "import jax\nx = jax.random.shuffle(key, x)\n",
-            "import jax\nx = jax.random.permutation(key, x, independent=True)\n",
-        ),
-        (
             "from jax import core\na = core.raise_to_shaped(core.get_aval(x)), core.Tracer\n",
             "import jax\nfrom jax import core\na = jax.typeof(x), core.Tracer\n",
-        ),
-        # By the file's own name for a module.
-        (
-            "import jax\nimport jax.numpy as jnp\ni = jax.ops.index[0], jnp.ones, jax\n",
-            "import jax\nimport jax.numpy as jnp\ni = jnp.s_[0], jnp.ones, jax\n",
         ),
         (
             "import jax\nfrom jax.sharding import PartitionSpec as P\n"
@@ -392,12 +316,6 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
             "from jax.sharding import PartitionSpec as P\nx = P(), P('i')\n",
         ),
         # Imports that were in order are in order.
-        (
-            "import os\n\nfrom jax import linear_util as lu\nfrom jax.config import config\n\n"
-            "x = lu, config, os\n",
-            "import os\n\nfrom jax import config\nfrom jax.extend import linear_util as lu\n\n"
-            "x = lu, config, os\n",
-        ),
         (
             "from jax import jit\nfrom jax.config import config\nfrom jax.core import get_aval\n\n"
             "x = config, get_aval(jit)\n",
@@ -425,14 +343,6 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         (
             "from jax.core import NamedShape, Tracer\nx: Tracer\n",
             "from jax.core import Tracer\nx: Tracer\n",
-        ),
-        (
-            "from flax import linen, optim\nx = linen.Dense\n",
-            "from flax import linen\nx = linen.Dense\n",
-        ),
-        (
-            "import jax\nprint(jax.lib.xla_bridge.get_backend().platform)\n",
-            "import jax\nprint(jax.default_backend())\n",
         ),
         (
             "import jax\nfrom jax.util import partial, wraps\n"
@@ -468,7 +378,6 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
             "removed in JAX 0.4.31: see jax.shard_map",
         ),
         ("import jax\nupdate = jax.ops.index_update\n", "removed in JAX 0.3.2"),
-        ("import numpy as np\nimport jax\nx = jax.ops.index_update(np.ones(3), 0, y)\n", "0.3.2"),
         (
             "import numpy as np\nimport jax\na = np.ones(3)\nx = jax.ops.index_add(a, 0, y)\n",
             "0.3.2",
@@ -478,12 +387,9 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
             "see jax.lax.axis_size",
         ),
         ("import jax\nframe = jax.core.axis_frame('i')\n", "see jax.lax.axis_size"),
-        ("import jax\nt = jax.interpreters.xla.translations\n", "removed in JAX 0.4.29"),
         ("import jax\nok = isinstance(x, jax.pxla.ShardedDeviceArray)\n", "see jax.Array"),
-        ("import flax\nopt = flax.optim.Adam()\n", "removed in flax 0.6"),
         ("from flax import optim\nopt = optim.Adam()\n", "removed in flax 0.6"),
         ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
-        ("import jax\nf = jax.soft_pmap(g)\n", "removed in JAX 0.3.18"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
         ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),
     ],
@@ -498,11 +404,8 @@ def test_refused_with_a_reason(text: str, reason: str) -> None:
     [
         ("import jax\nnew = jax.core.gensym()\n", True),
         ("import jax\nnew = jax.core.gensym([jaxpr])\n", False),
-        ("import jax\nnew = jax.core.gensym(*jaxprs)\n", False),
         ("import jax\nnew = jax.core.gensym(suffix='_')\n", False),
         ("from jax.core import gensym\nnew = gensym([jaxpr])\n", False),
-        ("from jax.core import gensym\nnew = gensym()\n", True),
-        ("from jax import core\nnew = core.gensym([jaxpr])\n", False),
         ("from jax import core\nassert isinstance(v, core.Var)\n", True),
         ("from jax import core\nv = core.Var('', aval)\n", False),
         ("import jax.numpy as jnp\ny = jnp.fix(x, out=None)\n", False),

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import textwrap
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import pytest
 
 from shardlift.launch import job as job_module
-from shardlift.launch.job import Failure, Job, Outcome
+from shardlift.launch.job import STUCK_STATUS, Failure, Job, Outcome
+from shardlift.launch.output_lines import Lines
 from shardlift.launch.program import Program
 from shardlift.launch.stuck import StuckJob, WhenStuck
 
@@ -26,36 +28,34 @@ me = place["process"]
 """
 
 
-def run(
-    folder: Path, source: str, *args: str, processes: int = 2, when_stuck: WhenStuck | None = None
-) -> tuple[Outcome, list[tuple[int, str, str]]]:
+def run(folder: Path, source: str, *args: str, **options: Any) -> tuple[Outcome, list[Any]]:
     """How a job ends, and what its processes print."""
     script = folder / "program.py"
     script.write_text(WHO + textwrap.dedent(source))
     lines: list[tuple[int, str, str]] = []
-    outcome = Job(
-        Program(str(script), args),
-        processes=processes,
-        devices=8,
-        emit=lambda *line: lines.append(line),
-        environ={**os.environ, "NPROC": "1", "PJRT_NPROC": "3"},
-        when_stuck=when_stuck,
-        grace=0.5,
-    ).run()
+    given: dict[str, Any] = {
+        "emit": lambda *line: lines.append(line),
+        "environ": {**os.environ, "NPROC": "1", "PJRT_NPROC": "3"},
+        "grace": 0.5,
+    }
+    program = Program(str(script), args)
+    outcome = Job(program, processes=2, devices=8, **given | options).run()
     return outcome, sorted(lines)
 
 
 def test_a_job(tmp_path: Path):
     source = """
         print(sys.argv[1:], os.environ["JAX_NUM_CPU_DEVICES"], os.environ["PJRT_NPROC"])
+        print(os.environ["JAX_CPU_COLLECTIVES_IMPLEMENTATION"])
         print("coordinator", place["coordinator"])
+        print([os.get_inheritable(place[name]) for name in ("link", "dump")])
         print("error", file=sys.stderr)
     """
     outcome, lines = run(tmp_path, source, "--epochs", "3")
     assert outcome == Outcome(0)
     (coordinator,) = {line for _, _, line in lines if line.startswith("coordinator")}
     assert re.fullmatch(r"coordinator 127\.0\.0\.1:[1-9]\d*", coordinator)
-    printed = ["['--epochs', '3'] 8 3", coordinator]
+    printed = ["['--epochs', '3'] 8 3", "[False, False]", coordinator, "gloo"]
     expected = [("stderr", "error"), *(("stdout", line) for line in printed)]
     assert lines == [(k, *line) for k in range(2) for line in expected]
 
@@ -80,14 +80,26 @@ def test_the_first_process_that_fails_is_the_root_cause(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_kept_for_the_job(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    handle: Any = signal.getsignal
-    monkeypatch.setattr(Job, "start", lambda job: handle(number)(number, None))
-    monkeypatch.setattr(Job, "watch", lambda job, stops: stops)
-    for name in ("kill", "close"):
-        monkeypatch.setattr(Job, name, lambda job: None)
+def test_a_signal_is_for_the_job(tmp_path: Path, number: int) -> None:
+    """Each process is told to write its record, and then has time to end by itself."""
+    waits = f"""
+        from shardlift.launch.control import Control
+        Control.tell_written = lambda *_: (open(f"{tmp_path}/{{me}}", "w").close(), os._exit(0))
+        signal.signal({number:d}, signal.SIG_IGN)
+        print("waits")
+        time.sleep(300)
+    """
+    waiting: list[int] = []
+
+    def emit(process: int, *_: str) -> None:
+        waiting.append(process)
+        if len(waiting) == 2:
+            os.kill(os.getpid(), number)
+
     before = signal.getsignal(number)
-    assert object.__new__(Job).run() == [number]  # type: ignore[comparison-overlap]
+    outcome, _ = run(tmp_path, waits, emit=emit, grace=60)
+    assert outcome == Outcome(128 + number, interrupted=True)
+    assert all((tmp_path / name).exists() for name in "01")
     assert signal.getsignal(number) is before
 
 
@@ -104,35 +116,80 @@ def test_what_a_process_tells():
     assert worker.failures == [(4.0, Failure(0, 3, "lost", advice=("look",)))]
 
 
+def test_the_root_cause_of_a_job_that_never_came_together(monkeypatch: pytest.MonkeyPatch):
+    """One process was killed; the others failed before, or had not imported jax yet."""
+    monkeypatch.setattr(job_module, "_SETTLE", 0)
+    job = Job(Program("train.py"), 3, None, emit=lambda *_: None)
+    ends = [1, -9, None]
+    job.workers = [
+        job_module._Worker(SimpleNamespace(poll=lambda end=end: end, returncode=end), link=None)  # type: ignore[arg-type]
+        for end in ends
+    ]
+    job._told(0, '{"at": 4.0, "failed": 1, "traceback": "late", "stage": "joining"}')
+    assert job._root_cause() == Failure(1, -9, "")
+    job._told(1, '{"at": 5.0, "failed": 1, "traceback": "later"}')
+    assert job._root_cause() == Failure(0, 1, "late", waiting_for=(1, 2))
+
+
 def test_a_process_answers_while_its_link_is_open():
+    job = Job(Program("train.py"), 1, None, emit=lambda *_: None)
     ours, theirs = socket.socketpair()
     running = SimpleNamespace(poll=lambda: None)
     worker = job_module._Worker(popen=running, link=ours, ready=True)  # type: ignore[arg-type]
-    assert worker.answers()
-    ours.close()
+    job.workers = [worker]
+    job._listen(ours, Lines(partial(job._told, 0)))
+    theirs.send(b'{"at": 1.0, "stage": "joined"}\n')
+    assert job._pump(60)
+    assert (job.heard, worker.stage, worker.gone, worker.answers()) == (1, "joined", None, True)
     theirs.close()
-    assert not worker.answers()
+    assert job._pump(60)
+    assert (job.heard, worker.gone is None, worker.answers()) == (2, False, False)
+    assert not job.selector.get_map()
+    job.close()
 
 
 def test_a_job_in_which_nothing_happens_is_stuck(monkeypatch: pytest.MonkeyPatch):
+    def looks(after: float) -> list[bool]:
+        stuck = WhenStuck(after, report=lambda _: None)
+        job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
+        return [job._is_stuck() for _ in range(3)]
+
     monkeypatch.setattr(job_module, "cpu_seconds", lambda _: ())
-    stuck = WhenStuck(0, report=lambda _: None)
-    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
-    assert [job._is_stuck() for _ in range(3)] == [False, True, False]
+    assert looks(0) == [False, True, False]
+    once = iter([()])
+    monkeypatch.setattr(job_module, "cpu_seconds", lambda _: next(once))
+    assert looks(600) == [False] * 3  # the next look comes later
     monkeypatch.setattr(job_module, "cpu_seconds", lambda _: None)  # there is no /proc
-    job = Job(Program("train.py"), 2, None, emit=lambda *_: None, when_stuck=stuck)
-    assert [job._is_stuck() for _ in range(3)] == [False] * 3
+    assert looks(0) == [False] * 3
 
 
-@pytest.mark.slow
-def test_a_job_that_goes_on_is_left_alone(tmp_path: Path):
-    """It is told once, and ends as if nothing had been said."""
+@pytest.mark.parametrize("end", [False, True])
+def test_a_stuck_job_shows_its_stacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bool
+) -> None:
+    """It is left alone, and ends as if nothing had been said, or is ended."""
+    go_on = tmp_path / "go_on"
+    waits = f"""
+        open(f"{tmp_path}/{{me}}.up", "w").close()
+        while not os.path.exists("{go_on}"):
+            time.sleep(0.02)
+        print("went on")
+    """
     reports: list[StuckJob] = []
-    outcome, lines = run(
-        tmp_path,
-        "time.sleep(2)\nprint('went on')",
-        when_stuck=WhenStuck(0.5, reports.append),
-    )
-    assert outcome == Outcome(0)
-    assert len(reports) == 1
-    assert [line for _, _, line in lines] == ["went on"] * 2
+
+    def report(stuck: StuckJob) -> None:
+        reports.append(stuck)
+        go_on.touch()
+
+    def cpu(_: object) -> tuple[float, ...] | None:
+        return () if len([*tmp_path.glob("*.up")]) == 2 and not go_on.exists() else None
+
+    monkeypatch.setattr(job_module, "cpu_seconds", cpu)
+    outcome, lines = run(tmp_path, waits, when_stuck=WhenStuck(0.01, report, end))
+    (stuck,) = [outcome.stuck] if end else reports
+    assert stuck is not None
+    assert stuck.seconds >= 0.01
+    assert [state.main.own[0].file for state in stuck.states] == [f"{tmp_path}/program.py"] * 2
+    assert [(state.process, state.ended) for state in stuck.states] == [(0, False), (1, False)]
+    assert outcome == (Outcome(STUCK_STATUS, stuck=stuck) if end else Outcome(0))
+    assert [line for _, _, line in lines] == ["went on"] * (0 if end else 2)

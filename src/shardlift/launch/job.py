@@ -176,7 +176,6 @@ class Job:
         return env
 
     def _listen(self, source: socket.socket | IO[bytes], lines: Lines) -> None:
-        os.set_blocking(source.fileno(), False)
         self.selector.register(source, selectors.EVENT_READ, (source, lines))
 
     def watch(self, stops: list[int]) -> Outcome:

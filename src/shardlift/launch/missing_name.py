@@ -9,7 +9,6 @@ import traceback
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from shardlift._legacy.names import MODULES, rows
 from shardlift.source.old_libraries import oldest_working
@@ -17,12 +16,8 @@ from shardlift.source.removed_names import ALL, Removed, sentence
 
 _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](\w+)")
 _LIBRARIES = ("jax", "jaxlib", "flax")
-# Errors of module `__getattr__`s and of imports carry the name in their text only (Python 3.11).
-_IN_TEXT = (
-    re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'"),
-    re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"),
-    re.compile(r"^(?P<module>jax[\w.]*)\.(?P<name>\w+) (?:is|was|has been) (?:deprecated|removed)"),
-)
+# An error of an import carries the name in its text only (Python 3.11).
+_IN_TEXT = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
 # Names with a page in docs/errors.
 _PAGES = {
     "jax.tools.colab_tpu": "colab_tpu",
@@ -91,17 +86,18 @@ def find_missing_name(error: BaseException) -> MissingName | None:
 def _missing_name(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return error.name or ""
-    if not isinstance(error, (ImportError, AttributeError)):
+    if isinstance(error, ImportError):
+        match = _IN_TEXT.search(str(error))
+        return f"{match['module']}.{match['name']}" if match else ""
+    if not isinstance(error, AttributeError):
         return ""
-    if isinstance(path := getattr(error, "path", None), str) and isinstance(error, AttributeError):
+    if isinstance(path := getattr(error, "path", None), str):
         return path  # of a placeholder: `_legacy.placeholders`
-    owner: Any = getattr(error, "obj", None)
-    if isinstance(owner, types.ModuleType):
-        return f"{owner.__name__}.{error.name}"
-    if owner is not None and owner is getattr(sys.modules.get("jax"), "config", None):
-        return f"jax.config.{error.name}"
-    matches = (pattern.search(str(error)) for pattern in _IN_TEXT)
-    return next((f"{match['module']}.{match['name']}" for match in matches if match), "")
+    if isinstance(error.obj, types.ModuleType):
+        return f"{error.obj.__name__}.{error.name}"
+    config = getattr(sys.modules.get("jax"), "config", None)
+    is_option = config is not None and error.obj is config
+    return f"jax.config.{error.name}" if is_option else ""
 
 
 def _library(error: BaseException) -> tuple[str, str] | None:

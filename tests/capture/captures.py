@@ -86,7 +86,7 @@ def everything(name: str = "train_step") -> Capture:
         file=f"{name}.py",
         function=name,
         nested=2,
-        transformed={"vmap": 1},
+        transformed=1,
         arguments=(
             leaf(f"state[{name!r}]", equal=True, compared=3, donated=True, kept=2),
             leaf("batch", equal=False, compared=3),

@@ -298,13 +298,7 @@ def test_under_transformations_and_nested(recorder):
     outer(np.ones((2, 4), np.float32))
     sites = recorder.capture().sites
     first = sites[0]
-    assert first.calls == 0
-    assert set(first.transformed) == {
-        "jit, scan or another that compiles",
-        "vmap",
-        "grad or linearize",
-        "jvp or grad",
-    }
+    assert (first.calls, first.transformed) == (0, 4)
     inner, outside = sites[1:]
     assert (inner.function, outside.function) == ("<lambda>", "pmap of <lambda>")
     assert inner.nested > 0

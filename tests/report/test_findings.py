@@ -44,7 +44,7 @@ QUIET = {
 LOUD = {
     "gradient": ("SL503", {"collectives": (Collective("psum", gradient=True),)}),
     "replicas": ("SL703", {"outputs": (leaf(axis=None, equal=False, compared=1),)}),
-    "transformed": ("SL205", {"transformed": {"vmap": 2}}),
+    "transformed": ("SL205", {"transformed": 2}),
     "compiles": ("SL206", {"compiles": ((FIRST,),) * 3, "compile_count": 3}),
     "host inputs": ("", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
@@ -82,7 +82,7 @@ def test_decisions_come_first():
 
 
 def test_under_a_transformation_many_processes_need_a_decision():
-    changes = {"transformed": {"vmap": 1}}
+    changes = {"transformed": 1}
     for capture, decision, fix, rule in (
         (ONE, False, "Its cost there was not measured", "SL205"),
         (MANY, True, "computes over one process only", "SL601"),

@@ -169,7 +169,7 @@ def test_a_step_that_was_tried_in_another_layout() -> None:
 
 def test_a_step_inside_of_another_program() -> None:
     facts = recorded(program())
-    facts = replace(facts, sites=(replace(facts.sites[0], transformed={"vmap": 1}),))
+    facts = replace(facts, sites=(replace(facts.sites[0], transformed=1),))
     after, reasons = written(program(), facts)
     assert "jit_over_devices" not in after
     assert "called inside of another program" in reasons

@@ -57,9 +57,8 @@ def _merge_sites(sites: Sequence[SiteFacts]) -> SiteFacts:
         processes=tuple(sorted({p for site in sites for p in site.processes})),
         **{
             name: sum(getattr(site, name) for site in sites)
-            for name in ("calls", "nested", "looked")
+            for name in ("calls", "nested", "transformed", "looked")
         },
-        transformed=_sum(site.transformed for site in sites),
         times=Times(**times),
         arguments=_merge_leaves(leaf for site in sites for leaf in site.arguments),
         outputs=_merge_leaves(leaf for site in sites for leaf in site.outputs),

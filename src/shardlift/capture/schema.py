@@ -305,7 +305,7 @@ class SiteFacts:
     processes: tuple[int, ...] = (0,)
     calls: int = 0
     nested: int = 0
-    transformed: dict[str, int] = field(default_factory=dict)
+    transformed: int = 0
     times: Times = field(default_factory=Times)
     looked: int = 0
     arguments: tuple[LeafFacts, ...] = ()

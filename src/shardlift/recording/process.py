@@ -17,13 +17,6 @@ from shardlift.mapping import pmap, registry
 from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.site import MappedFunction
 
-# What arguments under a transformation are (2026-11: 0.10.2 and 0.12.0); anything else is "other".
-_TRACES = {
-    "DynamicJaxprTracer": "jit, scan or another that compiles",
-    "BatchTracer": "vmap",
-    "JVPTracer": "jvp or grad",
-    "LinearizeTracer": "grad or linearize",
-}
 _OPTIONS = set(inspect.signature(pmap).parameters) - {"fun", "reshard", "view"}
 
 
@@ -52,12 +45,6 @@ def site_behind(
     chosen: Any = {name: value for name, value in given.items() if name in _OPTIONS}
     options = check_options(fun, reshard="silent", **chosen)
     return MappedFunction(lambda: fun, name_of(fun), options), False
-
-
-def kind_of_trace(tree: Any) -> str:
-    """The transformation under which a call was made, judged by its arguments."""
-    kinds = {type(leaf).__name__ for leaf in jax.tree.leaves(tree)}
-    return next((words for name, words in _TRACES.items() if name in kinds), "other")
 
 
 def process_facts(devices_in_use: bool) -> Process:

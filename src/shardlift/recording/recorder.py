@@ -34,7 +34,7 @@ from shardlift.recording.inspector import Inspector
 from shardlift.recording.mapped_calls import move_of
 from shardlift.recording.notebook_lines import first_lines
 from shardlift.recording.output_reads import observed_reads
-from shardlift.recording.process import job_name, kind_of_trace, process_facts
+from shardlift.recording.process import job_name, process_facts
 from shardlift.recording.site_records import SiteKey, SiteRecord, clip
 from shardlift.recording.sources import sources
 from shardlift.recording.summary import summarise
@@ -176,7 +176,7 @@ class Recorder:
         # What every call pays; see bench/record_overhead.py before you add to it.
         def recorded(*args: Any, **kwargs: Any) -> Any:
             if tracing():
-                self._under(record, nesting.current_frame() is not None, (args, kwargs))
+                self._under(record, nesting.current_frame() is not None)
                 return call(*args, **kwargs)
             outer, running = here.running, here.spare or Running()
             look, entered = None, clock()
@@ -226,14 +226,11 @@ class Recorder:
 
     # ---- a call
 
-    def _under(self, record: SiteRecord, nested: bool, arguments: Any) -> None:
+    def _under(self, record: SiteRecord, nested: bool) -> None:
         """A call inside another one, or under a transformation."""
-        if here.is_apart:
-            return
-        if nested:
-            record.nested += 1
-        else:
-            record.transformed[kind_of_trace(arguments)] += 1
+        if not here.is_apart:
+            record.nested += nested
+            record.transformed += not nested
 
     # ---- events from elsewhere
 

@@ -48,11 +48,10 @@ class SiteRecord:
 
     def __init__(self, key: SiteKey, index: int, kind: SiteKind = SiteKind.PMAP) -> None:
         self.key, self.index, self.kind = key, index, kind
-        self.calls = self.nested = self.looked = 0
+        self.calls = self.nested = self.transformed = self.looked = 0
         self._first = list(INSPECTED)
         self.next_call: float = self._first.pop(0)  # that is inspected, whatever it costs
         self.next_time = math.inf  # from which on a call is inspected
-        self.transformed: Counter[str] = Counter()
         self.pending: list[float] = []  # seconds of calls that are to be counted
         self.times = {field.name: Histogram() for field in dataclasses.fields(Times)}
         self.about: dict[str, Any] = {}  # axis name and size
@@ -132,7 +131,7 @@ class SiteRecord:
             processes=(process,),
             calls=self.calls or sum(not sample.failed for sample in self.samples),
             nested=self.nested,
-            transformed=dict(self.transformed),
+            transformed=self.transformed,
             times=Times(**{name: times.freeze() for name, times in self.times.items()}),
             looked=self.looked,
             arguments=tuple(self.arguments.values()),

@@ -93,7 +93,7 @@ def _transformed(site: SiteFacts, capture: Capture) -> Iterator[ReportItem]:
         many = len(capture.processes) > 1 or any(p.count > 1 for p in capture.processes)
         yield ReportItem(
             "transformed",
-            f"called under {list_names(site.transformed)}",
+            f"called {count(site.transformed, 'time')} under a transformation",
             "There jax.pmap computes over one process only: call it outside the transformation."
             if many
             else "Its cost there was not measured. Call it outside the transformation, or put "

@@ -22,7 +22,7 @@ def test_inputs_and_outputs_are_on_tape() -> None:
 
 def test_a_call_under_a_transformation_is_counted_as_one() -> None:
     (site,) = taped(lambda: jax.vmap(jax.pmap(abs))(np.ones((2, 8))), patch=True).capture.sites
-    assert (dict(site.transformed), site.samples) == ({"vmap": 1}, ())
+    assert (site.transformed, site.samples) == (1, ())
 
 
 def test_wrong_arguments_raise_what_they_did_before() -> None:

@@ -36,7 +36,7 @@ class TapedCalls:
         mapped: ObservedFunction,
         tape: Tape,
         site: SiteRecord,
-        under: Callable[[SiteRecord, bool, Any], None],
+        under: Callable[[SiteRecord, bool], None],
     ) -> None:
         self._about, self._mapped = mapped, mapped.call
         self._tape, self._site, self._under = tape, site, under
@@ -47,7 +47,7 @@ class TapedCalls:
         """Run, and put the call on tape."""
         outer = here.taped
         if outer is not None or _compat.tracing():
-            self._under(self._site, outer is not None, (args, kwargs))
+            self._under(self._site, outer is not None)
             if outer is not None:
                 outer.contain(self._site)
             return self._mapped(*args, **kwargs)

@@ -260,7 +260,7 @@ def _combine(runs: Sequence[schema.SiteFacts]) -> schema.SiteFacts:
     return replace(
         runs[0],
         nested=sum(run.nested for run in runs),
-        transformed={name: count for run in runs for name, count in run.transformed.items()},
+        transformed=sum(run.transformed for run in runs),
         proofs=tuple(proofs),
         whole_batch=worst,
     )

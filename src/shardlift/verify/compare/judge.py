@@ -113,5 +113,5 @@ def _without_partner(site: SiteFacts, before: Capture, after: Capture) -> list[S
         return [SiteVerdict(Verdict.NOT_REACHED, *places)]
     if not site.transformed:
         return []
-    gap = Gap(GapKind.TRANSFORMED, count=sum(site.transformed.values()))
+    gap = Gap(GapKind.TRANSFORMED, count=site.transformed)
     return [SiteVerdict(Verdict.NOT_COMPARED, *places, gaps=(gap,))]

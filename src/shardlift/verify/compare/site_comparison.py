@@ -52,7 +52,7 @@ class SiteComparison:
         for site in self.sites:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
             if site.transformed and site.kind is SiteKind.PMAP:
-                self.gaps[GapKind.TRANSFORMED, ""] += sum(site.transformed.values())
+                self.gaps[GapKind.TRANSFORMED, ""] += site.transformed
         verdict = self._verdict()
         is_different = verdict is Verdict.DIFFERENT
         return SiteVerdict(

@@ -49,139 +49,95 @@ def of(listed: str) -> Files:
     return {path: text.strip().replace("; ", "\n") for path, _, text in pairs}
 
 
+TWO_PACKAGES = "a/__init__.py | *a/m.py: from b import n | b/__init__.py | *b/n.py: from a import m"
+AGENTS = "pkg/m.py | *agents/a.py: from pkg.m import n | *agents/b.py: import pkg.m"
+LEVELS = "pkg/__init__.py | pkg/n.py | pkg/a/__init__.py | *pkg/a/m.py: from . import b"
+SRC = "src/__init__.py | src/pkg/__init__.py | *src/pkg/m.py"
+
+
 @pytest.mark.parametrize(
-    ("files", "user", "home"),
+    ("files", "home"),  # the files that need helpers have a star; nothing: they are in them
     [
-        ("alone.py: import jax", "alone.py", INSIDE),
-        ("n.ipynb: import jax", "n.ipynb", INSIDE),
-        ("my-repo/__init__.py | my-repo/m.py", "my-repo/m.py", INSIDE),
+        ("*alone.py: import jax", ""),
+        ("*n.ipynb: import jax", ""),
+        ("my-repo/__init__.py | *my-repo/m.py", ""),
         # A library that has the name of a folder above leads nowhere in it.
-        ("top/lib/m.py: from lib import agent | top/n.py", "top/lib/m.py", INSIDE),
-        ("scripts/m.py: import pkg | pkg/__init__.py", "scripts/m.py", INSIDE),
-        ("m.py: from lib import n | lib/n.py", "m.py", INSIDE),
+        ("*top/lib/m.py: from lib import agent | top/n.py", ""),
+        ("*scripts/m.py: import pkg | pkg/__init__.py", ""),
+        ("*m.py: from lib import n | lib/n.py", ""),
         # A script that is not alone: beside what it imports, or what imports it.
-        ("m.py: import n | n.py", "m.py", ("_spmd.py", "_spmd")),
-        ("src/m.py | src/main.py: import m", "src/m.py", ("src/_spmd.py", "_spmd")),
+        ("*m.py: import n | n.py", "_spmd.py _spmd"),
+        ("*src/m.py | src/main.py: import m", "src/_spmd.py _spmd"),
         # What a docstring shows defines nothing.
-        ('m.py: from lib import n | lib/__init__.py: """; def n(): pass; """', "m.py", INSIDE),
+        ('*m.py: from lib import n | lib/__init__.py: """; def n(): pass; """', ""),
         # What one test needs is in the test.
-        ("tests/test_m.py: import pkg | pkg/__init__.py", "tests/test_m.py", INSIDE),
-        ("pkg/__init__.py | pkg/m_test.py", "pkg/m_test.py", INSIDE),
-        ("pkg/__init__.py | pkg/m.py", "pkg/m.py", ("pkg/_spmd.py", "pkg._spmd")),
-        (
-            "pkg/__init__.py | pkg/a/__init__.py | pkg/a/m.py",
-            "pkg/a/m.py",
-            ("pkg/_spmd.py", "pkg._spmd"),
-        ),
-        (
-            "pkg/__init__.py | pkg/a/__init__.py | pkg/a/m.py: from . import b",
-            "pkg/a/m.py",
-            ("pkg/_spmd.py", ".._spmd"),
-        ),
+        ("*tests/test_m.py: import pkg | pkg/__init__.py", ""),
+        ("pkg/__init__.py | *pkg/m_test.py", ""),
+        ("pkg/__init__.py | *pkg/m.py", "pkg/_spmd.py pkg._spmd"),
+        ("pkg/__init__.py | pkg/a/__init__.py | *pkg/a/m.py", "pkg/_spmd.py pkg._spmd"),
         # Only its neighbours are imported relatively.
-        *(
-            (
-                "pkg/__init__.py | pkg/n.py | pkg/a/__init__.py | "
-                f"pkg/a/m.py: from . import b; from {one} import c; from pkg.n import d",
-                "pkg/a/m.py",
-                ("pkg/_spmd.py", module),
-            )
-            for one, module in ((".", "pkg._spmd"), ("..o", ".._spmd"))
-        ),
+        (LEVELS, "pkg/_spmd.py .._spmd"),
+        (f"{LEVELS}; from . import c; from pkg.n import d", "pkg/_spmd.py pkg._spmd"),
+        (f"{LEVELS}; from ..o import c; from pkg.n import d", "pkg/_spmd.py .._spmd"),
         # No __init__.py: the file says where it is.
-        (
-            "top/sub/m.py: from top.sub import n | top/sub/n.py",
-            "top/sub/m.py",
-            ("top/_spmd.py", "top._spmd"),
-        ),
+        ("*top/sub/m.py: from top.sub import n | top/sub/n.py", "top/_spmd.py top._spmd"),
         # A package with a gap, imported from the folder in between.
         (
-            "pkg/__init__.py | pkg/sub/deep/__init__.py | pkg/sub/deep/m.py | "
+            "pkg/__init__.py | pkg/sub/deep/__init__.py | *pkg/sub/deep/m.py | "
             "pkg/sub/run.py: from deep import m",
-            "pkg/sub/deep/m.py",
-            ("pkg/sub/deep/_spmd.py", "deep._spmd"),
+            "pkg/sub/deep/_spmd.py deep._spmd",
         ),
         # A library with a module of that name is not this folder.
-        ("mine/metrics.py | mine/m.py: from clu.metrics import Metric", "mine/m.py", INSIDE),
+        ("mine/metrics.py | *mine/m.py: from clu.metrics import Metric", ""),
         # src/ has an __init__.py, and is not what is imported; or it is.
-        *(
-            (f"src/__init__.py | src/pkg/__init__.py | src/pkg/m.py{more}", "src/pkg/m.py", home)
-            for more, home in (
-                ("", ("src/pkg/_spmd.py", "pkg._spmd")),
-                (" | main.py: from src.pkg import m", ("src/_spmd.py", "src._spmd")),
-            )
-        ),
+        (SRC, "src/pkg/_spmd.py pkg._spmd"),
+        (f"{SRC} | main.py: from src.pkg import m", "src/_spmd.py src._spmd"),
         # A module of a package that has the name of the package.
         (
             "pkg/__init__.py | pkg/n.py | pkg/data/__init__.py | pkg/data/pkg.py | "
-            "pkg/data/m.py: from pkg import n",
-            "pkg/data/m.py",
-            ("pkg/_spmd.py", "pkg._spmd"),
+            "*pkg/data/m.py: from pkg import n",
+            "pkg/_spmd.py pkg._spmd",
         ),
         # A module without imports, which another file imports through its folder.
-        (
-            "lib/m.py | main.py: from lib.m import f",
-            "lib/m.py",
-            ("lib/_spmd.py", "lib._spmd"),
-        ),
-        ("m.py: import jax | _spmd.py", "m.py", ("_spmd.py", "_spmd")),  # it is there already
-    ],
-)
-def test_home_of_one_file(files: str, user: str, home: tuple[str | None, str]) -> None:
-    assert homes(of(files), user)[user] == home
-
-
-TWO_PACKAGES = "a/__init__.py | a/m.py: from b import n | b/__init__.py | b/n.py: from a import m"
-AGENTS = "pkg/m.py | agents/a.py: from pkg.m import n | agents/b.py: import pkg.m"
-
-
-@pytest.mark.parametrize(
-    ("files", "users", "home"),
-    [
-        ("s/a.py: import jax | s/b.py: import jax", "s/a.py s/b.py", ("s/_spmd.py", "_spmd")),
-        ("a/x.py: import jax | b/y.py: import jax", "a/x.py b/y.py", INSIDE),
+        ("*lib/m.py | main.py: from lib.m import f", "lib/_spmd.py lib._spmd"),
+        ("*m.py: import jax | _spmd.py", "_spmd.py _spmd"),  # it is there already
+        # Several files.
+        ("*s/a.py: import jax | *s/b.py: import jax", "s/_spmd.py _spmd"),
+        ("*a/x.py: import jax | *b/y.py: import jax", ""),
         # Scripts share the helpers of the package that they import, if it needs some and is here.
         (
-            "train.py: from models import net | models/net.py | ex/run.py: import models.net",
-            "train.py models/net.py ex/run.py",
-            ("models/_spmd.py", "models._spmd"),
+            "*train.py: from models import net | *models/net.py | *ex/run.py: import models.net",
+            "models/_spmd.py models._spmd",
         ),
         (
-            "src/pkg/__init__.py | src/pkg/m.py | a/x.py: from pkg import m | "
-            "b/y.py: from pkg import m",
-            "a/x.py b/y.py",
-            INSIDE,
+            "src/pkg/__init__.py | src/pkg/m.py | *a/x.py: from pkg import m | "
+            "*b/y.py: from pkg import m",
+            "",
         ),
-        (f"{TWO_PACKAGES} | b/o.py", "a/m.py b/n.py b/o.py", ("b/_spmd.py", "b._spmd")),
+        (f"{TWO_PACKAGES} | *b/o.py", "b/_spmd.py b._spmd"),
         # What only tests need is in their folder.
         (
             "pkg/__init__.py | pkg/b.py | pkg/tests/__init__.py | "
-            "pkg/tests/test_a.py: from pkg import b | pkg/tests/test_b.py",
-            "pkg/tests/test_a.py pkg/tests/test_b.py",
-            ("pkg/tests/_spmd.py", "pkg.tests._spmd"),
+            "*pkg/tests/test_a.py: from pkg import b | *pkg/tests/test_b.py",
+            "pkg/tests/_spmd.py pkg.tests._spmd",
         ),
         (
-            "pkg/__init__.py | pkg/m.py | tests/test_m.py: from pkg import m",
-            "pkg/m.py tests/test_m.py",
-            ("pkg/_spmd.py", "pkg._spmd"),
+            "pkg/__init__.py | *pkg/m.py | *tests/test_m.py: from pkg import m",
+            "pkg/_spmd.py pkg._spmd",
         ),
         # Modules outside of packages hold their own, but for programs, and what one imports.
-        (AGENTS, "agents/a.py agents/b.py", INSIDE),
-        (f"{AGENTS}; main()", "agents/a.py agents/b.py", ("agents/_spmd.py", "_spmd")),
-        (
-            f"{AGENTS}; if __name__ == '__main__': main()",
-            "agents/a.py agents/b.py",
-            ("agents/_spmd.py", "_spmd"),
-        ),
-        (
-            f"{AGENTS} | agents/c.py: import a",
-            "agents/a.py agents/b.py",
-            ("agents/_spmd.py", "_spmd"),
-        ),
+        (AGENTS, ""),
+        (f"{AGENTS}; main()", "agents/_spmd.py _spmd"),
+        (f"{AGENTS}; if __name__ == '__main__': main()", "agents/_spmd.py _spmd"),
+        (f"{AGENTS} | agents/c.py: import a", "agents/_spmd.py _spmd"),
     ],
 )
-def test_home_of_several_files(files: str, users: str, home: tuple[str | None, str]) -> None:
-    assert homes(of(files), *users.split()) == dict.fromkeys(users.split(), home)
+def test_where_the_helpers_are(files: str, home: str) -> None:
+    texts = of(files)
+    users = [path.removeprefix("*") for path in texts if path.startswith("*")]
+    texts = {path.removeprefix("*"): text for path, text in texts.items()}
+    path, _, module = home.partition(" ")
+    assert homes(texts, *users) == dict.fromkeys(users, (path or None, module))
 
 
 PKG = "pkg/__init__.py | pkg/a.py: {0} | pkg/b.py: {0} | pkg/c.py: import jax"
@@ -303,12 +259,6 @@ def test_an_import_that_leads_nowhere_is_never_written(monkeypatch: pytest.Monke
 
 # Files, the folders on sys.path, the modules to import, and the modules of helpers expected.
 LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
-    "scripts of one folder": (
-        "a.py: SITE | b.py: SITE | c.py: import a; SITE",
-        ["."],
-        ["a", "b", "c"],
-        ["_spmd.py"],
-    ),
     "a gap in a package": (
         "pkg/__init__.py | pkg/sub/deep/__init__.py | pkg/sub/deep/n.py: SITE | "
         "pkg/sub/deep/m.py: from pkg.sub.deep import n; SITE | "
@@ -359,13 +309,6 @@ LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         ["."],
         ["pkg.b", "pkg.a.m"],
         [],
-    ),
-    "only tests": (
-        "pkg/__init__.py | pkg/n.py | tests/__init__.py | tests/test_b.py: SITE | "
-        "tests/test_a.py: from pkg import n; SITE",
-        ["."],
-        ["tests.test_a", "tests.test_b", "pkg.n"],
-        ["tests/_spmd.py"],
     ),
 }
 IMPORT_ALL = """

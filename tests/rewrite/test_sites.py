@@ -34,13 +34,10 @@ def _reasons(text: str) -> list[str]:
     "text",
     [
         "import jax\nstep = jax.jit(train)\n",
-        "import jax\nstep = jax.vmap(train, axis_name='i')\n",
         "step = pmap(train)\n",
         "def pmap(f):\n    return f\nstep = pmap(train)\n",
         "import jax\nhelp(jax.pmap)\n",
-        "import jax\ntext = jax.pmap.__doc__\n",
         "import jax\nimport functools\nwraps = functools.wraps(jax.pmap)\n",
-        "import jax\njax = object()\nstep = jax.pmap(train)\n",
         "def f(jax):\n    return jax.pmap(g)\n",
         "import jax\njax.pmap = mine\n",
         "# jax.pmap(f)\nimport jax\ntext = 'jax.pmap(f)'\n",
@@ -54,8 +51,6 @@ def test_left_alone(text: str) -> None:
     ("text", "reason"),
     [
         ("import equinox as eqx\nf = eqx.filter_pmap(g)\n", "equinox.filter_pmap"),
-        ("from flax import nnx\nf = nnx.pmap(g)\n", "flax.nnx.pmap"),
-        ("import objax\nf = objax.Parallel(g, vc)\n", "objax.Parallel"),
         ("import jax\nf = jax.pmap(g, in_axes=-1)\n", "count from the end"),
         *(
             (f"import jax\n{line}\n", reason)
@@ -66,10 +61,7 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, in_axes=(1, 0))", "other axes than the first"),
                 ("f = jax.pmap(g, in_axes={'a': 0})", "is a tree"),
                 ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
-                (
-                    "f = jax.pmap(g, static_broadcasted_argnums=1)",
-                    "static_argnums",
-                ),
+                ("f = jax.pmap(g, static_broadcasted_argnums=1)", "static_argnums"),
                 ("f = jax.pmap(g, devices=jax.devices()[:2])", "devices of its own"),
                 ("f = jax.pmap(g, backend='cpu')", "`backend=`"),
                 ("f = jax.pmap(g, **options)", "unpacked"),
@@ -102,7 +94,6 @@ def test_left_alone(text: str) -> None:
             "called inside",
         ),
         ("import jax\nspmd_map = 3\nf = jax.pmap(g)\n", "spmd_map"),
-        ("import jax\ndef spmd_map(f):\n    return f\nf = jax.pmap(g)\n", "spmd_map"),
         ("import jax\nfrom mine import spmd_map\nf = jax.pmap(g)\n", "spmd_map"),
         ("import jax\nf = jax.pmap(g, axis_name=7)\n", "not a string"),
         ("import jax\nNAME = 7\nf = jax.pmap(g, NAME)\n", "not a string"),
@@ -115,7 +106,6 @@ def test_left_alone(text: str) -> None:
             for inner, call in (
                 ("steps = {'a': jax.pmap(lambda x: x)}", "steps['a'](x)"),
                 ("steps = [(jax.pmap(lambda x: x), 1)]", "steps[0][0](x)"),
-                ("steps = {}\nsteps['a'] = jax.pmap(lambda x: x)", "steps['a'](x)"),
                 ("steps = []\nsteps.append(jax.pmap(lambda x: x))", "steps[0](x)"),
                 ("p = jax.pmap(lambda x: x)\ndef middle(x):\n    return p(x)", "middle(x)"),
             )
@@ -150,14 +140,10 @@ def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
     "line",
     [
         "f = jax.pmap(g)",
-        "f = jax.pmap(fun=g)",
-        "f = jax.pmap(g, 'i')",
         "NAME = 'i'\nf = jax.pmap(g, axis_name=NAME)",
         "f = jax.pmap(axis_name='i', fun=g)",
-        "f = jax.pmap(g, donate_argnums=(0, 1))",
+        "f = jax.pmap(g, donate_argnums=(0, 1))\nf.pmaps = f.name = 1",  # of no pmap
         "f = jax.pmap(g, 'i', in_axes=(0, None))",
-        "y = jax.pmap(g)(x)[0]",
-        "@jax.pmap\ndef f(x): ...",
         "@functools.partial(jax.pmap, axis_name='i')\ndef f(x): ...",
         "f = jax.pmap(lambda x: (x,\n                        1), 'i')",
         "f = jax.pmap(g,  # a comment\n             'i')",
@@ -224,7 +210,6 @@ def test_an_import_that_is_exported_stays() -> None:
     [
         "jax.pmap = print",
         "monkeypatch.setattr(jax, 'pmap', print)",
-        "mock.patch('jax.pmap')",
         "mock.patch.object(jax, 'pmap')",
         "print(f.__wrapped__)",
     ],
@@ -232,10 +217,6 @@ def test_an_import_that_is_exported_stays() -> None:
 def test_files_that_look_into_pmap_are_left(line: str) -> None:
     text = f"import jax\nf = jax.pmap(lambda x: x)\n{line}\n"
     assert _after(text) == text
-
-
-def test_other_attributes_may_be_set() -> None:
-    assert "spmd_map" in _after("import jax\nf = jax.pmap(abs)\nf.pmaps = f.name = 1\n")
 
 
 def test_functions_of_one_name_in_two_scopes_are_each_mapped_once() -> None:

@@ -147,6 +147,8 @@ def test_what_runs_with_an_old_jax_alone_still_does(
     assert "Does not run yet on JAX 0.12" in result.stderr
     assert f"+y = jax.{map_}(abs, 1)" in result.stdout
     assert ("needs JAX" in result.stderr) is (map_ == "tree.map")
+    (project / "requirements.txt").write_text("jax==0.4.30\n")  # it runs with that one
+    assert "+y = jax.tree.map(abs, 1)" in _run().stdout
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,11 @@ def test_a_line_that_would_be_too_long_is_broken() -> None:
             "f(\n    target_parameters=jax.{}(\n"
             "        lambda x: jnp.copy(x), the_parameters_of_it\n    ),\n)",
         ),
+        # Lines that are aligned with the first argument.
+        (
+            f"x = jax.{{}}(f, {'a' * 60},\n{' ' * 17}b)  # c",
+            f"x = jax.{{}}(\n    f, {'a' * 60},\n    b)  # c",
+        ),
         # Nothing makes it short enough, or its end is no call.
         (f"x = jax.{{}}({'a' * 78})", f"x = jax.{{}}({'a' * 78})"),
         (f"x = jax.{{}}({'a' * 50}, b)  # because", f"x = jax.{{}}({'a' * 50}, b)  # because"),

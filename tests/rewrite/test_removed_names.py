@@ -437,25 +437,29 @@ def test_names_are_those_that_the_oldest_jax_of_the_project_has(
     contents = {"a.py": b"import jax\ny = jax.tree_map(f, x)\n"}
     done = migrate(list(contents), contents.__getitem__, lambda _: False, settings=settings)
     assert done.needed_jax == (None if "util" in tree else (0, 4, 25))
+    assert "util" in tree or done.needed_for == ()  # names of trees need no reason
 
 
 @pytest.mark.parametrize(
-    ("text", "needed"),
+    ("text", "needed", "name"),
     [
-        ("def f(d: jax.lib.xla_client.Device): ...\n", (0, 4, 6)),
-        ("n = jax.core.axis_frame('i').size\n", (0, 6, 1)),
-        ("jax.core.axis_frame('i')\n", None),
-        ("from jax.core import axis_frame\naxis_frame('i')\n", None),
-        ("with jax.experimental.enable_x64(): ...\n", (0, 8)),
+        ("def f(d: jax.lib.xla_client.Device): ...\n", (0, 4, 6), "jax.Device"),
+        ("n = jax.core.axis_frame('i').size\n", (0, 6, 1), "jax.lax.axis_size"),
+        ("jax.core.axis_frame('i')\n", None, ""),
+        ("from jax.core import axis_frame\naxis_frame('i')\n", None, ""),
+        ("with jax.experimental.enable_x64(): ...\n", (0, 8), "jax.enable_x64"),
     ],
 )
 def test_the_needed_jax_is_the_first_that_has_the_written_name(
-    text: str, needed: tuple[int, ...] | None
+    text: str, needed: tuple[int, ...] | None, name: str
 ) -> None:
-    contents = {"a.py": f"import jax\n{text}".encode()}
-    done = migrate(list(contents), contents.__getitem__, lambda _: False, Goal.FIX)
-    assert done.changed
-    assert done.needed_jax == needed
+    for path in ("a.py", "test_a.py"):
+        contents = {path: f"import jax\n{text}".encode()}
+        done = migrate(list(contents), contents.__getitem__, lambda _: False, Goal.FIX)
+        assert done.changed
+        assert done.needed_jax == needed
+        assert done.needed_by_program == (needed if path == "a.py" else None)
+        assert needed is None or done.needed_for == (name, f"{path}:2")
 
 
 def test_a_name_that_a_module_of_the_project_hands_on_changes_there_alone() -> None:

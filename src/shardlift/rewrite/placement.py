@@ -81,13 +81,6 @@ def _fits(file: File, node: ast.AST, goal: Goal) -> bool:
 def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
     name = SUBSTITUTES[path]
     if goal is Goal.SHIM:
-        if not is_free(file, node, "shardlift", "shardlift"):
-            return Match(
-                node,
-                f"{path}: `shardlift` is another thing in this file",
-                kind=Kind.PLACEMENT,
-                name=path,
-            )
         edit = file.replace(node, f"shardlift.{name}")
         return Match(
             node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT

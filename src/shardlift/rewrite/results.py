@@ -99,17 +99,18 @@ class Migration:
 
     @property
     def oldest_that_runs(self) -> Version | None:
-        """The oldest JAX that names have to be for: any, if the program runs with an old one only.
+        """The oldest JAX that names have to be for: that of the requirements, if they have a bound.
 
-        None if all but names needs a newer JAX than those of today do; what examples need raises
-        nothing for the library beside them.
+        Without one any, if the program runs with an old one only. None if all but names needs a
+        newer JAX than those of today do; what examples need raises nothing for the library beside
+        them.
         """
         refused = [change for file in self._program for change in file.refused]
         runs_today = not any(change.name and change.on_import for change in refused)
         library = [file for file in self._program if not is_example(file.path)]
         program = [floors(file.rewritten, file.helpers, (0,)) for file in library]
         needed = max((version for versions in program for version in versions), default=(0,))
-        oldest = self.oldest if runs_today else (0,)
+        oldest = self.oldest or (None if runs_today else (0,))
         return None if needed >= TREE_NAMES else oldest
 
     @property

@@ -20,6 +20,7 @@ from shardlift._legacy import Session, Uses
 from shardlift._legacy.names import CHANGED, RANDOM_KEYS
 from shardlift.capture.parts import part_path
 from shardlift.launch.program import Program
+from shardlift.recording.summary import list_counts
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
 from shardlift.recording.tape.traced_prints import leave_out_traced_prints
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from shardlift.recording.tape.tape import Tape
 
 _FOLDER = os.path.dirname(os.path.dirname(__file__))
-_NAMES = 6  # how many names are listed at the end
 _OLD_RANDOM_NUMBERS = (
     "random numbers are those of JAX before 0.5, as when the program was written; "
     "--written-for 0.5 draws those of today"
@@ -101,16 +101,15 @@ class RunSession:
         self._ended = threading.Event()
         if options.record is not None and options.tape is not None:
             self._children = Children(options.record)
+            self._children.watch()
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                leave_out_traced_prints(stream)
         self.session = Session(
             patch=options.patch, written_for=options.written_for, prepare=self._prepare
         )
         self.uses = self.session.enter()
         if options.seed is not None:
             seed_random_numbers(options.seed)
-        if options.record is not None and options.tape is not None:
-            self._children.watch()
-            for stream in filter(None, (sys.stdout, sys.stderr)):
-                leave_out_traced_prints(stream)
 
     def _prepare(self) -> Recorder | None:
         from shardlift import _compat
@@ -294,8 +293,9 @@ def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
     removed = {name: uses[name] for name in uses if name != "jax.pmap" and name not in CHANGED}
     changed = {name: uses[name] for name in uses if name in CHANGED and name not in RANDOM_KEYS}
     parts = [
-        removed and f"restored for this run, which JAX {version} no longer has: {_list(removed)}",
-        changed and f"as before JAX changed their meaning: {_list(changed)}",
+        removed
+        and f"restored for this run, which JAX {version} no longer has: {list_counts(removed)}",
+        changed and f"as before JAX changed their meaning: {list_counts(changed)}",
         "jax.pmap" in uses and f"jax.pmap ({uses['jax.pmap']}) ran as before 0.8",
     ]
     # The folder: a script is often only a launcher.
@@ -303,10 +303,3 @@ def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
     where = shlex.quote(folder or ".")
     lines = ["; ".join(part for part in parts if part)] if any(parts) else []
     return [*lines, f"next: shardlift check {where}"]
-
-
-def _list(counts: Mapping[str, int]) -> str:
-    """The names with the highest counts."""
-    names = sorted(counts, key=lambda name: -counts[name])
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(f"{name} ({counts[name]})" for name in names[:_NAMES]) + more

@@ -16,20 +16,18 @@ if TYPE_CHECKING:
     from shardlift.recording.site_records import SiteRecord
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
-_TRACED = "/jax/core/compile/jaxpr_trace_duration"
 _LONGEST = 120  # characters of a static value that are kept
 
 
 class Running:
     """What is observed of a call while it runs."""
 
-    __slots__ = ("busy", "compiled", "fitted", "moved", "moving", "traced")
+    __slots__ = ("busy", "compiled", "fitted", "moved", "moving")
 
     def __init__(self) -> None:
         self.busy = False  # was anything seen?
         self.moving = 0.0
         self.compiled: list[str] = []  # names of programs
-        self.traced: list[str] = []
         self.fitted: list[Any] | None = None  # the arguments that took the place of those given
         self.moved: list[Move] = []  # by the pmap
 
@@ -45,13 +43,11 @@ here = _Thread()  # the call that this thread is in
 
 
 def on_duration(event: str, duration_secs: float, **details: Any) -> None:  # noqa: ARG001
-    """Listener of ``jax.monitoring``; called on the thread that compiled or traced."""
+    """Listener of ``jax.monitoring``; called on the thread that compiled."""
     running = here.running
-    if running is None or event not in (_COMPILED, _TRACED):
-        return
-    running.busy = True
-    names = running.compiled if event == _COMPILED else running.traced
-    names.append(str(details.get("fun_name", "")))
+    if running is not None and event == _COMPILED:
+        running.busy = True
+        running.compiled.append(str(details.get("fun_name", "")))
 
 
 def listen() -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from shardlift.capture.schema import SiteKind
 from shardlift.mapping import registry
 from shardlift.recording.caller import is_users, user_line
-from shardlift.recording.mapped_calls import JitCall, MappedCall, PmapCall, static_arguments
+from shardlift.recording.mapped_calls import JitCall, PmapCall, static_arguments
 from shardlift.recording.process import name_of, site_behind
 from shardlift.recording.site_records import SiteKey
 
@@ -27,7 +27,7 @@ class ObservedFunction(NamedTuple):
     kind: SiteKind
     key: SiteKey
     program: str  # the name of the compiled program
-    take_apart: Callable[[tuple[Any, ...], dict[str, Any]], MappedCall]
+    take_apart: Callable[[tuple[Any, ...], dict[str, Any]], Any]  # returns a MappedCall
     traceable: bool = True  # may its program be asked?
 
 

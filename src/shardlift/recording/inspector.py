@@ -46,7 +46,7 @@ class Inspector:
         """Inspect a call that is about to run."""
         call = None
         with contextlib.suppress(Exception):  # wrong arguments: the call itself will say so
-            call = _take_apart(mapped, args, kwargs)
+            call = mapped.take_apart(args, kwargs)
             call.compare_inputs()
             trial = record.whole_batch
             if mapped.traceable and (trial is None or trial.untried is Untried.EQUAL_ROWS):
@@ -77,7 +77,7 @@ class Inspector:
             own = {f"jit({mapped.program})", mapped.program, "jit(_fun)", "_fun", ""}
             compiled = not own.isdisjoint(running.compiled)
             if compiled and call is None:
-                call = _take_apart(mapped, *given)
+                call = mapped.take_apart(*given)
             if call is not None and call.comparing and not compiled:
                 jax.block_until_ready(out)  # its outputs are going to be read: time that
                 times["waiting"].add(_clock() - left)
@@ -124,15 +124,15 @@ class Inspector:
             seconds = call.probe({move.path for move in moves})
             if seconds is not None:
                 record.times["probes"].add(seconds)
-        if compiled and mapped.traceable and record.traces:
+        if compiled and mapped.traceable:
             self._ask_program(record, call, running.fitted)
-        if call.held is not None and record.traces:
+        if call.held is not None:
             _try_whole_batch(record, call, running.fitted)
 
     def _ask_program(self, record: SiteRecord, call: PmapCall, fitted: list[Any] | None) -> None:
         """Note the collectives of the program that ran, and which outputs are equal everywhere."""
         exchanged = None
-        with _apart_from_the_program() as running:
+        with _apart_from_the_program():
             try:
                 traced = call.traced(fitted)
                 if traced is not None:
@@ -144,10 +144,6 @@ class Inspector:
             record.unseen["the collectives of a program that could not be asked for them"] = None
         else:
             record.collectives = exchanged
-        if call.site.name in running.traced:  # once is once too often
-            record.traces = False
-            later = "collectives of later programs: the function was traced once more"
-            record.unseen[later] = None
 
 
 def _try_whole_batch(record: SiteRecord, call: PmapCall, fitted: list[Any] | None) -> None:
@@ -170,19 +166,10 @@ def _try_whole_batch(record: SiteRecord, call: PmapCall, fitted: list[Any] | Non
 
 
 @contextlib.contextmanager
-def _apart_from_the_program() -> Iterator[Running]:
+def _apart_from_the_program() -> Iterator[None]:
     """What is traced here was not asked for by the program."""
-    running = here.running = Running()
-    here.is_apart = True
+    here.running, here.is_apart = None, True
     try:
-        yield running
+        yield
     finally:
-        here.running, here.is_apart = None, False
-
-
-def _take_apart(
-    mapped: ObservedFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> PmapCall:
-    call = mapped.take_apart(args, kwargs)
-    assert isinstance(call, PmapCall)
-    return call
+        here.is_apart = False

@@ -24,7 +24,7 @@ from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording.compilations import Signature, signature
 from shardlift.recording.placements import placement_by, placement_of
-from shardlift.recording.proofs import proofs
+from shardlift.recording.programs import proofs
 from shardlift.recording.row_equality import Comparison, compare
 from shardlift.recording.site_records import clip
 
@@ -86,14 +86,9 @@ class PmapCall:
         """The plan that the call ran by."""
         return self.site.with_plan(self.call, lambda plan: plan)
 
-    @property
-    def label(self) -> str:
-        """The mapped axis in the mesh."""
-        return self.plan.label
-
     def about(self) -> dict[str, Any]:
         """The mapped axis, as the user gave it."""
-        name, size = self.site.options.axis_name, int(self.plan.mesh.shape[self.label])
+        name, size = self.site.options.axis_name, int(self.plan.mesh.shape[self.plan.label])
         return {"axis_name": "" if name is None else clip(str(name)), "axis_size": size}
 
     def signature(self) -> Signature:
@@ -176,17 +171,18 @@ class PmapCall:
         with permit_trace():
             return plan.program.trace(*args, **kwargs)
 
-    def owners(self) -> list[int | None]:
+    def owners(self) -> list[int]:
         """The position of the argument that each leaf belongs to.
 
         Those that are given by name are counted after the others, by the alphabet, as in JAX.
         """
-        owners: list[int | None] = []
         named = [self.call.kwargs[name] for name in sorted(self.call.kwargs)]
-        for k, arg in enumerate([*self.call.args, *named]):
-            if k not in self.site.options.static:
-                owners += [k] * len(jax.tree.leaves(arg))
-        return owners + [None] * (len(self.call.leaves) - len(owners))
+        return [
+            k
+            for k, arg in enumerate([*self.call.args, *named])
+            if k not in self.site.options.static
+            for _ in jax.tree.leaves(arg)
+        ]
 
     def proofs(self, known: dict[str, LeafFacts], traced: Any) -> tuple[Proof, ...]:
         """Which outputs are the same everywhere, given what is ``known`` of the arguments."""
@@ -197,9 +193,8 @@ class PmapCall:
             for owner, (path, _, axis) in zip(owners, self.rows, strict=True)
             if axis is not None and (leaf := known.get(clip(path))) and leaf.equal is not True
         }
-        seen = {owner for owner in owners if owner is not None} - differ
         paths = [path for path, _, _ in self.rows]
-        return proofs(traced.jaxpr, traced.out_info, paths, owners, seen)
+        return proofs(traced.jaxpr, traced.out_info, paths, owners, {*owners} - differ)
 
     def _global_types(self, bridge: Bridge) -> list[Any]:
         """What the program was traced with: the arrays themselves may have been donated to it."""

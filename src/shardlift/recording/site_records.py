@@ -63,7 +63,6 @@ class SiteRecord:
         self.moves: Tally[Move] = Tally("count", "nbytes")
         self.reads: Tally[Read] = Tally("count", "nbytes", "seconds")
         self.collectives: tuple[Collective, ...] = ()
-        self.traces = True  # may the program be asked for its collectives?
         self.proofs: tuple[Proof, ...] | None = None
         self.whole_batch: WholeBatchTrial | None = None
         self.proved = 0  # programs that the proofs are of

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from shardlift.capture.schema import Capture
 
-__all__ = ["summarise"]
-
-_NAMES = 5  # that are listed
+_NAMES = 6  # that are listed
 
 
 def summarise(capture: Capture, path: str) -> list[str]:
@@ -17,10 +16,14 @@ def summarise(capture: Capture, path: str) -> list[str]:
 
     lines = [view_of(capture, "").headline]
     if capture.used:
-        names = sorted(capture.used.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{name} ({count})" for name, count in names[:_NAMES])
-        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-        lines.append(f"restored names that were used: {listed}{more}")
+        lines.append(f"restored names that were used: {list_counts(capture.used)}")
     if path and capture.sites:
         lines.append(f"next: shardlift report {shlex.quote(path)}")
     return lines
+
+
+def list_counts(counts: Mapping[str, int]) -> str:
+    """The names with the highest counts."""
+    names = sorted(counts, key=lambda name: -counts[name])
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(f"{name} ({counts[name]})" for name in names[:_NAMES]) + more

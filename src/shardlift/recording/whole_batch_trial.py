@@ -64,7 +64,7 @@ def hold(look: PmapCall) -> HeldCall:
     if sum(nbytes(x) // n for x, n in zip(look.leaves, copies, strict=True)) > LARGEST:
         raise UntriedError(Untried.TOO_LARGE)
     leaves = [_held(leaf, axis, join, gone) for (_, leaf, axis), join, gone in rows]
-    return HeldCall(leaves, joined, tuple(sorted(owner for owner in apart if owner is not None)))
+    return HeldCall(leaves, joined, tuple(sorted(apart)))
 
 
 def _held(leaf: Any, axis: int | None, join: bool, donated: bool) -> Any:
@@ -93,7 +93,7 @@ def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTr
 
     Raises UntriedError, and whatever the step raises on the whole batch.
     """
-    _check(traced.jaxpr, look.label)
+    _check(traced.jaxpr, look.plan.label)
     numpy, python = np.random.get_state(), random.getstate()
     try:  # the step is traced once more: what it draws on the host is drawn anew
         with jax.transfer_guard("allow"):

@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.migrate import migrate_command
+from shardlift.rewrite.changes import Change, ChangeId
+from shardlift.rewrite.results import FileResult, Migration
+from shardlift.source.model import Kind, Span
 from tests import children
 
 pytestmark = pytest.mark.usefixtures("many_sites")
@@ -58,6 +62,12 @@ def test_comments_and_strings_that_still_speak_of_pmap_are_listed(project: Path)
         (project / f"pkg/old{number}.py").unlink()
     train.write_text("x = 1  # pmap\n")
     assert "speak of pmap" not in _run().stderr  # nothing was rewritten
+    text = "x = 1  # (n_devices, batch)\ny = '(n_devices, batch)'\n"
+    change = Change(
+        ChangeId("a.py", 1, 0, Kind.DEVICE_AXIS), Kind.DEVICE_AXIS, Span(1, 0, 1, 5), "x"
+    )
+    file = FileResult("a.py", text, text, (change,))
+    assert [stale.line for stale in find_leftovers(Migration((file,)))] == [1]
 
 
 def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
@@ -252,63 +262,6 @@ def test_an_old_jax_is_told_what_the_new_text_needs(project: Path) -> None:
     assert "needs JAX" not in _run("other.py", "--target-jax", "0.10").stderr
     told = json.loads(_run("other.py", "--format", "json").stdout)
     assert told["target_jax"] == "0.5"
-
-
-PROJECT = '[project]\nname = "p"\ndependencies = ["optax", "jax[tpu]~=0.4.1"]\n'
-EXTRAS = '[project.optional-dependencies]\nold = ["jax==0.4.25", "chex"]\n'
-POETRY = """[tool.poetry.dependencies]
-jax = "^0.4.30"
-[tool.poetry.dev-dependencies]
-jaxlib = {version = "^0.4"}
-[tool.poetry.group.tpu.dependencies]
-flax = "0.6.1"
-"""
-SETUP = """setup(install_requires=['jax', 'jaxlib<0.5'], keywords=["jax>=0.1"],
-    extras_require={'flax': ['flax<0.7']})
-"""
-CONDA = "dependencies:\n  - jax=0.3.25=py39\n  - jaxtyping=0.1\n  - jaxlib=*=*cuda*\n"
-WHEEL = "jaxlib @ https://a.b/jaxlib-0.3.25-cp37.whl"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "named"),
-    [
-        ("requirements.txt", "numpy\njax\njaxtyping\n", ["jax"]),
-        ("gpu_requirements.txt", "jax[cuda]==0.3.12  # x\n", ["jax[cuda]==0.3.12  # x"]),
-        ("requirements/base.txt", f"jax>=0.8\n{WHEEL}\n", [WHEEL]),
-        ("requirements.txt", "jax>=0.10\nflax<0.11\n", ["flax<0.11"]),
-        ("setup.py", SETUP, ["jax", "jaxlib<0.5", "flax<0.7"]),
-        ("setup.cfg", "[options]\ninstall_requires =\n    jax>=0.4.1\n", ["jax>=0.4.1"]),
-        ("pyproject.toml", PROJECT + EXTRAS, ["jax[tpu]~=0.4.1", "jax==0.4.25"]),
-        ("pyproject.toml", POETRY, ["jax~=0.4.30", "jaxlib~=0.4.0", "flax==0.6.1"]),
-        ("environment.yml", CONDA, ["jax==0.3.25", "jaxlib"]),
-        ("docker/env.yaml", "dependencies:\n  - pip:\n    - jax==0.3.2\n", ["jax==0.3.2"]),
-        ("mkdocs.yml", "nav:\n  - jax=0.3.25\n", []),
-    ],
-)
-def test_requirements_that_let_in_what_is_too_old_are_named(
-    project: Path, name: str, text: str, named: list[str]
-) -> None:
-    (project / name).parent.mkdir(exist_ok=True)
-    (project / name).write_text(text)
-    said = _run("pkg").stderr
-    assert "The new text needs JAX 0.7 or newer.\n" in said
-    assert [line for line in said.splitlines() if name in line] == [
-        f"- {name}: {requirement}" for requirement in named
-    ]
-    left = json.loads(_run("pkg", "--format", "json").stdout)["left"]
-    assert [(one["code"], one["message"]) for one in left] == [("requirement", n) for n in named]
-
-
-def test_requirements_that_are_met_are_not_mentioned(project: Path) -> None:
-    (project / "requirements.txt").write_text("jax>=0.10\nflax\n")
-    assert "needs JAX" not in _run("pkg").stderr
-    (project / "requirements.txt").write_text("jax>=0.10\nflax<0.11\n")
-    assert "flax" not in _run("pkg", "--target-jax", "0.10.2").stderr  # it runs with that one
-    (project / "other.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")
-    for text, is_named in (("jax\nflax<0.7\n", False), ("jax<0.5\njax\nflax<0.7\n", True)):
-        (project / "requirements.txt").write_text(text)  # the name is of years ago
-        assert ("- requirements.txt" in _run("other.py").stderr) is is_named
 
 
 def test_for_how_many_processes_it_was_written_is_said(project: Path) -> None:

@@ -67,7 +67,10 @@ def test_the_description_has_every_fact(project: Path) -> None:
             f"New: `pkg/_spmd.py` ({size} lines).",
             "Written for one process: no line joins a job",
         ],
-        "What it needs": ["JAX 0.7 or newer", "\n  - `pyproject.toml`: `jax>=0.4`\n"],
+        "What it needs": [
+            "JAX 0.7 or newer",
+            "\n  - `pyproject.toml:3`: `jax>=0.4` -> `jax>=0.7`\n",
+        ],
         "What stays as it is": [
             "- `pkg/train.py:5:9`: left as it is: its in\\_axes count from the end",
             "- Comments or strings still speak of pmap in 1 line: `pkg/train.py:5`",
@@ -107,7 +110,7 @@ def test_what_only_tests_need(project: Path) -> None:
     (project / "pkg/train_test.py").write_text(TRAIN)
     _run("pkg/train_test.py", "--write", "--pr", "pr.md")
     needs = _sections((project / "pr.md").read_text())["What it needs"]
-    assert "JAX 0.7 or newer in tests and notebooks" in needs
+    assert "JAX 0.7 or newer in tests, examples and notebooks" in needs
     assert "jax>=" not in needs
 
 

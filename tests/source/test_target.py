@@ -69,6 +69,26 @@ def test_whether_a_requirement_is_bounded() -> None:
     assert [Pin("", text).is_bounded for text in ("jax<1", "jax", "-r a")] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        ("jax[cuda12]>=0.4,<0.6 ; os_name=='nt'  # x", "jax[cuda12]>=0.10 ; os_name=='nt'  # x"),
+        ("jaxlib @ https://a.b/jaxlib-0.3.25.whl", "jaxlib>=0.10"),
+        ("jax@git+https://a.b/jax@jax-v0.4.1#egg=jax ; os_name=='nt'", "jax>=0.10 ; os_name=='nt'"),
+        ("jax>=0.5.0,<=0.11.1", "jax>=0.10,<=0.11.1"),
+        ("jax!=0.10.1,<1  # why", "jax>=0.10,!=0.10.1,<1  # why"),
+    ],
+)
+def test_a_lower_bound_is_raised(text: str, raised: str) -> None:
+    assert Pin("", text).with_lower_bound((0, 10)) == raised
+    assert not Pin("", raised).is_below((0, 10))
+
+
+def test_an_upper_bound_is_added_where_none_fits() -> None:
+    assert Pin("", "jax<0.5").with_lower_bound((0, 7), (0, 10)) == "jax>=0.7,<0.10"
+    assert Pin("", "jax<0.9").with_lower_bound((0, 7), (0, 10)) == "jax>=0.7,<0.9"
+
+
 @pytest.mark.parametrize("operator", ["==", "<", ">=", "<0.5,>=", "==="])
 def test_a_number_of_thousands_of_digits_says_nothing(operator: str) -> None:
     line = f"jax{operator}{'9' * 5000}"

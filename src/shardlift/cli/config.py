@@ -18,11 +18,12 @@ from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax, oldes
 _QUOTED = re.compile(
     r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"](?!\s*:)"""
 )
+_LINE = re.compile(r"^[ \t]*((?:jax|flax).*?)[ \t\r]*$", re.I | re.M)
 # What only describes the project in a setup.py: "jax" may be one of its keywords.
 _DESCRIPTION = re.compile(r"\b(?:keywords|classifiers|name)\s*=\s*(?:\[[^]]*\]|'[^']*'|\"[^\"]*\")")
 # `- jax=0.3.25`, `- jaxlib=*=*cuda*`, or `- flax==0.6.0` below `- pip:`, in a file of conda.
 _OF_CONDA = re.compile(
-    r"""\s*-\s*['"]?(?:[\w-]+::)?((?:jax|jaxlib|flax)\b(?![\w.-])[^'"#]*)""", re.IGNORECASE
+    r"""^\s*-\s*['"]?(?:[\w-]+::)?((?:jax|jaxlib|flax)\b(?![\w.-])[^'"#\n]*)""", re.I | re.M
 )
 _ONE_EQUAL_SIGN = re.compile(r"^(\w+)\s*=\s*(\d[\d.]*\d)(?:\.?\*)?(?:=.*)?$")
 _CONDA_FOLDERS = (".", "conda", "docker", "env", "envs", "environments", "scripts")
@@ -100,7 +101,7 @@ def read_config(path: Path) -> Config:
         number = version(str(target)) if target is not None else None
     except ValueError as error:
         raise ConfigError(f"{path}: target-jax: {error}") from error
-    declared = [Pin(str(path), text) for text in _requirements(document)]
+    declared = _requirements(path, document)
     return Config(
         select=_strings(path, "select", table.get("select", [])) or ("SL",),
         ignore=_strings(path, "ignore", table.get("ignore", [])),
@@ -122,20 +123,41 @@ def _strings(path: Path, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _requirements(document: dict[str, Any]) -> Iterator[str]:
+def _requirements(path: Path, document: dict[str, Any]) -> Iterator[Pin]:
     """The dependencies that a pyproject.toml declares; malformed ones are left to other tools."""
+    text, end = _text(path), 0
     project = _table(document, "project")
-    lists = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
-    yield from (str(line) for lines in lists if isinstance(lines, list) for line in lines)
+    groups = {"": project.get("dependencies"), **_table(project, "optional-dependencies")}
+    for extra, group in groups.items():
+        lines = [str(line) for line in group] if isinstance(group, list) else []
+        pinned = [line for line in lines if "==" in line]
+        for line in lines:
+            quoted = re.compile(rf"""(?<=['"]){re.escape(line)}(?=['"](?!\s*=))""")
+            place = quoted.search(text, end) or quoted.search(text)
+            end = place.end() if place else end
+            named = extra and (line in pinned or len(pinned) > 1)
+            start = place.start() if place else -1
+            yield Pin(str(path), line, start, group=f"the extra '{extra}'" if named else "")
+    yield from _of_poetry(path, text, document)
+
+
+def _of_poetry(path: Path, text: str, document: dict[str, Any]) -> Iterator[Pin]:
+    """The same of poetry's tables, with standard version constraints."""
     poetry = _table(_table(document, "tool"), "poetry")
     groups = _table(poetry, "group")
-    holders = [(poetry, "dependencies"), (poetry, "dev-dependencies")]
-    for holder, key in [*holders, *((_table(groups, name), "dependencies") for name in groups)]:
+    tables = [("", "", poetry), ("dev-", "dev", {"dependencies": poetry.get("dev-dependencies")})]
+    tables += [(f"group.{name}.", name, _table(groups, name)) for name in groups]
+    for before, group, table in tables:
+        header = max(text.find(f"[tool.poetry.{before}dependencies]"), 0)
         for name in ("jax", "jaxlib", "flax"):
-            entry = _table(holder, key).get(name)
+            entry = _table(table, "dependencies").get(name)
             wanted = entry.get("version") if isinstance(entry, dict) else entry
             if isinstance(wanted, str):
-                yield f"{name}{_from_poetry(wanted)}"
+                line = re.compile(rf"""^\s*{name}\s*=.*?['"](?={re.escape(wanted)}['"])""", re.M)
+                place = line.search(text, header)
+                requirement = f"{name}{_from_poetry(wanted)}"
+                named = f"the group '{group}'" if group else ""
+                yield Pin(str(path), requirement, place.end() if place else -1, wanted, named)
 
 
 def _from_poetry(constraint: str) -> str:
@@ -157,14 +179,14 @@ def _requirement_files(folder: Path) -> list[Pin]:
         *sorted(folder.glob("requirements/*.txt")),
     ]
     pins = [
-        Pin(str(path), line.strip())
+        Pin(str(path), match[1], match.start(1))
         for path in (*listed, folder / "setup.cfg")
-        for line in _text(path).splitlines()
-        if line.strip().lower().startswith(("jax", "flax"))
+        for match in _LINE.finditer(_text(path))
     ]
     setup = folder / "setup.py"
-    texts = _QUOTED.findall(_DESCRIPTION.sub("", _text(setup)))
-    return [*pins, *(Pin(str(setup), text) for text in texts), *_of_conda(folder)]
+    text = _DESCRIPTION.sub(lambda match: " " * len(match[0]), _text(setup))
+    pins += [Pin(str(setup), match[1], match.start(1)) for match in _QUOTED.finditer(text)]
+    return [*pins, *_of_conda(folder)]
 
 
 def _of_conda(folder: Path) -> Iterator[Pin]:
@@ -173,9 +195,9 @@ def _of_conda(folder: Path) -> Iterator[Pin]:
     for path in (p for inner in folders for p in sorted(inner.glob("*.y*ml")) if p.is_file()):
         text = _text(path)
         if re.search(r"^dependencies:", text, re.MULTILINE):
-            for match in filter(None, map(_OF_CONDA.match, text.splitlines())):
+            for match in _OF_CONDA.finditer(text):
                 spec = match[1].strip().partition("=*")[0]
-                yield Pin(str(path), _ONE_EQUAL_SIGN.sub(r"\1==\2", spec))
+                yield Pin(str(path), _ONE_EQUAL_SIGN.sub(r"\1==\2", spec), match.start(1))
 
 
 def _text(path: Path) -> str:

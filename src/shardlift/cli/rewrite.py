@@ -23,7 +23,7 @@ from shardlift.cli.files import read_capture
 from shardlift.cli.formats import migration_json, pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import RewriteReport
-from shardlift.cli.requirements import too_old
+from shardlift.cli.requirements import raise_requirements
 from shardlift.cli.rewrite_options import Request
 from shardlift.cli.stop import end_by_exception, need_jax, stop
 from shardlift.rewrite.engine import ProjectMigration
@@ -72,6 +72,8 @@ def rewrite(asked: Request) -> NoReturn:
         if asked.verify is not None and migration.changed:
             verified = _verify(project, contents, root, asked)
             migration = verified.migration
+    requirements = raise_requirements(config.pins, settings.target, migration, contents.read)
+    migration = replace(migration, requirements=requirements.files)
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change
         root = transaction.root_of([*paths, *(file.path for file in migration.changed)])
@@ -82,8 +84,7 @@ def rewrite(asked: Request) -> NoReturn:
         goal,
         settings.target,
         not diff,
-        config.pins,
-        too_old(config.pins, settings.target, migration),
+        requirements,
         left,
         verified,
         asked.verify or "",

@@ -63,11 +63,13 @@ class Migration:
     processes: tuple[ProcessChoice, ...] = ()  # of its programs that are mapped
     goal: Goal = Goal.SHARD_MAP
     oldest: Version | None = None  # the oldest JAX that names were written for
+    requirements: tuple[FileResult, ...] = ()  # files that say which JAX the project needs
 
     @property
     def changed(self) -> tuple[FileResult, ...]:
         """Every file that has another text now, new ones included."""
-        return tuple(file for file in (*self.helper_modules, *self.files) if file.changed)
+        files = (*self.helper_modules, *self.files, *self.requirements)
+        return tuple(file for file in files if file.changed)
 
     @property
     def needed_jax(self) -> Version | None:
@@ -115,8 +117,16 @@ class Migration:
 
     @property
     def needed_by_program(self) -> Version | None:
-        """The same, of files that are neither tests nor notebooks."""
-        return max(filter(None, map(self._floor, self._program)), default=None)
+        """The same, of files that are neither tests, examples nor notebooks."""
+        library = (file for file in self._program if not is_example(file.path))
+        return max(filter(None, map(self._floor, library)), default=None)
+
+    @property
+    def needed_below(self) -> Version | None:
+        """The first JAX that the program does not run on: one that has no name that is left."""
+        names = {change.name for file in self._program for change in file.refused}
+        gone = [row.gone for row in ALL if row.name in names and row.name.startswith("jax.")]
+        return min(gone, default=None)
 
     @property
     def _program(self) -> Iterator[FileResult]:

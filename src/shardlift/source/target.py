@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version as Release
 
 from shardlift.source.model import Version
@@ -29,15 +30,22 @@ _OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
 )
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
+_UPPER = ("<", "<=", "!=")
+_CUDA = ("cuda", "cuda12", "cuda13", "cuda12-local", "cuda13-local")
+_EXTRAS = re.compile(r"^(\s*jax)\s*\[([^]]*)\]")
+_SPECIFIER = re.compile(r"^(\s*\w+(?:\[[^]]*\])?)\s*(?:@\s*\S+|[<>=!~][^;#]*?)?(?=\s*(?:;|#|\\|$))")
 _RELEASE_OF_URL = re.compile(r"\bjax(?:lib)?-v?(\d+(?:\.\d+)+)")  # of a wheel, or a tag of git
 
 
 @dataclass(frozen=True)
 class Pin:
-    """A requirement of JAX, jaxlib or flax, and the file that has it."""
+    """A requirement of JAX, jaxlib or flax, and where it is written."""
 
     path: str
     text: str
+    start: int = 0  # its first character in the file; negative if it is spelled another way there
+    constraint: str = ""  # what poetry has in its place, such as `^0.4`
+    group: str = ""  # the extra or group, in words, that pins it, or several packages with it
 
     def is_below(self, needed: Version) -> bool:
         """Whether it is one of JAX or jaxlib that lets older releases in."""
@@ -56,8 +64,54 @@ class Pin:
     @property
     def is_bounded(self) -> bool:
         """Whether it says which releases it lets in."""
+        return bool(_bounds(self.text))
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it names one file or commit."""
         requirement = _requirement(self.text)
-        return requirement is not None and bool(requirement.specifier)
+        return requirement is not None and requirement.url is not None
+
+    def caps_below(self, needed: Version) -> bool:
+        """Whether an upper bound keeps a release of JAX or jaxlib away."""
+        number = ".".join(map(str, needed))
+        bounds = _bounds(self.text)
+        return any(b.operator in ("<", "<=") and not b.contains(number) for b in bounds)
+
+    def with_lower_bound(self, needed: Version, below: Version | None = None) -> str:
+        """The requirement with a newer lower bound, and with its upper bound if that fits.
+
+        ``below``: an upper bound for one that has none that fits.
+        """
+        number = ".".join(map(str, needed))
+        bounds = _bounds(self.text)
+        kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
+        if below is not None and not kept:
+            kept = [f"<{'.'.join(map(str, below))}"]
+        text = _SPECIFIER.sub(rf"\g<1>{','.join([f'>={number}', *kept])}", self.text, count=1)
+        return with_todays_extras(text.strip())
+
+
+def with_todays_extras(requirement: str) -> str:
+    """The requirement with extras that today's JAX has: pip ignores others with a warning.
+
+    >>> with_todays_extras("jax[cuda11_cudnn86]>=0.4"), with_todays_extras("jax[tpu]")
+    ('jax[cuda12]>=0.4', 'jax[tpu]')
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        extras = [_today_extra(extra.strip()) for extra in match[2].split(",")]
+        return f"{match[1]}[{','.join(dict.fromkeys(extras))}]"
+
+    return _EXTRAS.sub(replace, requirement, count=1)
+
+
+def _today_extra(extra: str) -> str:
+    """`cuda12_pip` is `cuda12`, the only one since JAX 0.6; CUDA 11 is not supported any more."""
+    plain = extra.lower().replace("_", "-")
+    if not plain.startswith("cuda") or plain in _CUDA:
+        return extra
+    return "cuda13" if plain.startswith("cuda13") else "cuda12"
 
 
 def oldest_flax(jax: Version) -> Version:
@@ -110,6 +164,11 @@ def _requirement(line: str) -> Requirement | None:
         return requirement
     except ValueError:  # not a requirement, or a number of thousands of digits
         return None
+
+
+def _bounds(line: str) -> SpecifierSet:
+    requirement = _requirement(line)
+    return SpecifierSet() if requirement is None else requirement.specifier
 
 
 def _releases(package: str) -> list[Release]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from shardlift.cli.formats.places import place
 from shardlift.cli.leftovers import find_leftovers
-from shardlift.cli.requirements import needs
+from shardlift.cli.requirements import Requirements, needs
 from shardlift.report.markdown import code
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.model import Finding, Kind, Version
-from shardlift.source.target import NEWEST, Pin
+from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -52,8 +52,7 @@ class RewriteReport:
     goal: Goal = Goal.SHARD_MAP
     target: Version = NEWEST
     written: bool = False
-    pins: Sequence[Pin] = ()  # the requirements of the project
-    too_old: Sequence[Pin] = ()  # those that let in a JAX which is too old for the new text
+    requirements: Requirements = field(default_factory=Requirements)
     left_broken: Sequence[Finding] = ()  # what `check` calls broken: to be rewritten by hand
     verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
@@ -83,7 +82,7 @@ class RewriteReport:
                 *(_each_change(migration, quoting) if verbose else ()),
                 *(_processes(choice, quoting.code) for choice in migration.processes),
             ],
-            "What it needs": needs(migration, self.pins, self.too_old, quoting.code),
+            "What it needs": [*needs(migration, self.requirements, quoting.code)],
             "What stays as it is": [*_left(self, quoting, verbose)],
             "What was verified": _results(self.verified, self.command, quoting, verbose),
         }

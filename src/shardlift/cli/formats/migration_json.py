@@ -44,7 +44,10 @@ def _left(report: RewriteReport, files: Sequence[FileResult]) -> Iterator[Item]:
         yield from (item("refused", c.reason, file.path, c.span) for c in file.refused)
         yield from (item("guarded", c.reason, file.path, c.span) for c in file.skipped)
     yield from (item("unreadable", why, path) for path, why in report.migration.unreadable)
-    yield from (item("requirement", pin.text, pin.path) for pin in report.too_old)
+    for one in report.requirements.raised:
+        if one.why_left:
+            said = f"{one.pin.text}: {one.why_left}"
+            yield item("requirement", said, one.pin.path, line=one.line, suggestion=one.new)
     for path, line, old in find_leftovers(report.migration):
         yield item("stale-text", old, path, line=line)
 

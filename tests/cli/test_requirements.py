@@ -1,0 +1,172 @@
+"""Requirements that let in a JAX which is too old for the new text: raised, or named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from shardlift.cli import main
+
+pytestmark = pytest.mark.usefixtures("many_sites")
+
+TRAIN = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
+PROJECT = '[project]\nname = "p"\ndependencies = ["optax", "{}"]\n'
+EXTRAS = "[project.optional-dependencies]\nstable = [{}]\n"
+POETRY = "[tool.poetry.dependencies]\njax = {}\noptax = '*'\n"
+MAIN, DEV, GROUP = (f"[tool.poetry.{name}dependencies]\n" for name in ("", "dev-", "group.tpu."))
+PINS = "".join(f"p{k}=={k}.0\n" for k in range(6))
+WHEEL = "jaxlib @ https://a.b/jaxlib-0.3.25-cp37.whl"
+SETUP = "setup(install_requires=[{}], keywords=['jax'], extras_require={{'jax': ['clu', {}]}})\n"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/__init__.py").write_text("")
+    (tmp_path / "pkg/train.py").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("requirements.txt", "jax[cuda12_pip]>=0.4\n", "jax[cuda12]>=0.7\n"),
+        ("requirements.txt", "jax[cuda11_cudnn86]>=0.10\n", "jax[cuda12]>=0.10\n"),
+        ("requirements.txt", "numpy\njax\njaxtyping\n", "numpy\njax>=0.7\njaxtyping\n"),
+        ("requirements.txt", "jax==0.4.30\r\nflax~=0.6.1\r\n", "jax>=0.7\r\nflax>=0.12.7\r\n"),
+        ("requirements.txt", f"jax\n{WHEEL}\n", "jax>=0.7\njaxlib>=0.7\n"),
+        ("gpu_requirements.txt", "jax[cuda]==0.3.12\n", "jax[cuda]>=0.7\n"),
+        ("requirements/base.txt", "jax>=0.4,<0.9  # x\n", "jax>=0.7,<0.9  # x\n"),
+        ("setup.py", SETUP.format("'jax>=0.4'", "'jax'"), SETUP.format("'jax>=0.7'", "'jax>=0.7'")),
+        ("setup.cfg", "install_requires =\n    jax>=0.4.1\n", "install_requires =\n    jax>=0.7\n"),
+        ("pyproject.toml", PROJECT.format("jax[tpu]~=0.4.1"), PROJECT.format("jax[tpu]>=0.7")),
+        ("pyproject.toml", POETRY.format('"^0.4.30"'), POETRY.format('">=0.7"')),
+        (
+            "pyproject.toml",
+            POETRY.format('{version = "^0.4"}'),
+            POETRY.format('{version = ">=0.7"}'),
+        ),
+        (
+            "pyproject.toml",
+            PROJECT.format("jax>=0.4") + EXTRAS.format('"jax>=0.4"'),
+            PROJECT.format("jax>=0.7") + EXTRAS.format('"jax>=0.7"'),
+        ),
+        (
+            "pyproject.toml",
+            PROJECT.format("jax>=0.4") + EXTRAS.format('"jax==0.4.25"'),
+            PROJECT.format("jax>=0.7") + EXTRAS.format('"jax==0.4.25"'),
+        ),
+        (
+            "pyproject.toml",
+            PROJECT.format("jax>=0.4") + EXTRAS.format('"jax>=0.4.2", "chex == 0.1.5", "o==0.1"'),
+            PROJECT.format("jax>=0.7") + EXTRAS.format('"jax>=0.4.2", "chex == 0.1.5", "o==0.1"'),
+        ),
+    ],
+)
+def test_they_are_part_of_the_change(project: Path, name: str, before: str, after: str) -> None:
+    path = project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(before.encode())
+    assert f"+++ b/{name}" in _run("pkg").stdout
+    _run("pkg", "--write", "--allow-dirty")
+    assert path.read_bytes().decode() == after
+    assert _run("pkg").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("requirements.txt", f"jax==0.4.1\n{PINS}", "the file pins nearly every package"),
+        ("requirements.txt", f"jax~=0.4.1\n{PINS}".replace("==", "~="), "pins nearly every"),
+        ("requirements.txt", "jax==0.4.1 \\\n    --hash=sha256:12\n", "a tool wrote the file"),
+        ("requirements.txt", "jax>=0.4,<0.7  # x\n", "keeps newer JAX away (jax>=0.4,<0.7  # x)"),
+        ("docker/requirements.txt", "jax<1\n", ""),
+        ("docker-requirements.txt", "jax<1\n", "it is of an image"),
+        ("environment.yml", "dependencies:\n  - jax=0.3.25=py39\n", "an environment of conda"),
+        (
+            "docker/env.yaml",
+            "dependencies:\n  - jaxlib=*=*cuda*\n  - pip:\n    - jax\n",
+            "of conda",
+        ),
+        ("pyproject.toml", f"{DEV}jax = '^0.2.5'\n", "the group 'dev' pins what belongs"),
+        ("pyproject.toml", f"{GROUP}jax = '^0.2.5'\n", "the group 'tpu' pins what belongs"),
+        ("pyproject.toml", PROJECT.format("numpy") + EXTRAS.format('"jax==0.4"'), "'stable' pins"),
+        ("pyproject.toml", PROJECT.format("jax<=\\u0030.9"), "spelled in a way of its own"),
+        ("mkdocs.yml", "nav:\n  - jax=0.3.25\n", ""),
+    ],
+)
+def test_some_are_named(project: Path, name: str, text: str, reason: str) -> None:
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text(text)
+    result = _run("pkg")
+    assert name not in result.stdout
+    assert f"is not edited: {reason}" in result.stderr or reason in result.stderr
+    assert ("not edited" in result.stderr) is bool(reason)
+    left = json.loads(_run("pkg", "--format", "json").stdout)["left"]
+    assert {(one["code"], one["path"]) for one in left} == (
+        {("requirement", name)} if reason else set()
+    )
+    assert all(">=0.7" in one["suggestion"] for one in left)
+
+
+def test_an_upper_bound_stops_all_of_them(project: Path) -> None:
+    cap = PROJECT.replace("{}", "jax<=0.4.37") + EXTRAS.format('\n    "jax==0.4.25",\n')
+    (project / "pyproject.toml").write_text(cap)
+    (project / "requirements.txt").write_text("jax\n")
+    said = _run("pkg").stderr
+    why = "not edited: pyproject.toml keeps newer JAX away (jax<=0.4.37): decide it first.\n"
+    assert f"- pyproject.toml:3: jax<=0.4.37 has to be jax>=0.7, and is {why}" in said
+    assert f"- requirements.txt:1: jax has to be jax>=0.7, and is {why}" in said
+    assert "pyproject.toml:6: jax==0.4.25 has to be jax>=0.7, and is not edited: the extra" in said
+
+
+def test_what_they_need_is_said(project: Path) -> None:
+    requirements = project / "requirements.txt"
+    requirements.write_text("jax==0.4.30  # pinned\nflax<0.11\n")
+    said = _run("pkg").stderr
+    assert "The new text needs JAX 0.7 or newer.\n" in said
+    line = "- requirements.txt:1: jax==0.4.30  # pinned -> jax>=0.7  # pinned\n"
+    assert f"{line}- requirements.txt:2: flax<0.11 -> flax>=0.12.7\n" in said
+    assert "- An older flax does not run on the newest JAX.\n" in said
+    assert "flax>=0.12.7" not in _run("pkg", "--target-jax", "0.10.2").stderr
+    requirements.write_text("jax>=0.10\nflax\n")
+    assert "needs JAX" not in _run("pkg").stderr
+    (project / "other.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")
+    for text, is_raised in (("jax\nflax<0.7\n", False), ("jax<0.5\njax\nflax<0.7\n", True)):
+        requirements.write_text(text)  # the name is of years ago
+        assert ("requirements.txt:" in _run("other.py").stderr) is is_raised
+
+
+def test_what_does_not_run_yet_raises_none(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax>=0.4\n")
+    (project / "pkg" / "old.py").write_text("from flax import optim\n\nADAM = optim.Adam(0.1)\n")
+    result = _run("pkg")
+    assert "is not edited: the program does not run there yet" in result.stderr
+    assert "+jax" not in result.stdout
+
+
+def test_the_jax_that_lacks_a_name_that_is_left_is_kept_out(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax>=0.4\n")
+    name = "device_put_sharded"  # of something else there
+    (project / "pkg/other.py").write_text(f"import jax\ndef f({name}): return jax.{name}(x, d)\n")
+    assert "+jax>=0.7,<0.10\n" in _run("pkg").stdout
+
+
+@pytest.mark.parametrize("folder", ["examples", "tests"])
+def test_what_only_tests_and_examples_need_raises_none(project: Path, folder: str) -> None:
+    (project / "requirements.txt").write_text("jax>=0.4\n")
+    (project / "pkg/train.py").rename((project / folder).with_suffix(".py"))
+    (project / folder).mkdir()
+    (project / f"{folder}.py").rename(project / folder / "train.py")
+    result = _run(folder)
+    assert "needs JAX 0.7 or newer in tests, examples and notebooks" in result.stderr
+    assert "requirements.txt" not in result.stdout + result.stderr

@@ -17,9 +17,11 @@ from unittest.mock import MagicMock
 import jax
 import numpy as np
 import pytest
+from jax.experimental import pjit
 
+import shardlift
 from shardlift import _compat
-from shardlift._legacy import Uses, patches
+from shardlift._legacy import Uses
 from shardlift.launch import session as launch_session
 from shardlift.launch.member import Member
 from shardlift.launch.program import Program
@@ -65,7 +67,10 @@ def test_what_a_session_records(monkeypatch: pytest.MonkeyPatch, tape: TapeOptio
     streams: list[Any] = []
     monkeypatch.setattr(launch_session, "leave_out_traced_prints", streams.append)
     monkeypatch.setattr(launch_session, "Children", children := MagicMock())
-    monkeypatch.setattr(patches, "Patches", patched := MagicMock())
+    places = [(shardlift, "pmap"), (jax, "shard_map"), (pjit, "pjit")]
+    stock = [getattr(*place) for place in places]
+    for place, function in zip(places, stock, strict=True):
+        monkeypatch.setattr(*place, function)  # so that it is put back
     options = RunOptions(record="run.json", tape=tape, patch=False, facts=False)
     recorder = RunSession(options, Program("pkg", ("-n",), module=True)).observer
     assert recorder is not None
@@ -74,9 +79,9 @@ def test_what_a_session_records(monkeypatch: pytest.MonkeyPatch, tape: TapeOptio
     on_tape = tape is not None
     assert (recorder._tape is not None) is on_tape
     assert streams == [sys.stdout, sys.stderr] * on_tape
-    assert [name for name, *_ in children().mock_calls] == ["leave_out", "watch"] * on_tape
-    changed = [name for _, (_, name, _), _ in patched().set.mock_calls]
-    assert changed == ["pmap", "shard_map", "pjit"] * on_tape
+    assert [name for name, *_ in children().mock_calls] == ["watch", "leave_out"] * on_tape
+    pairs = zip(places, stock, strict=True)
+    assert [getattr(*place) is not function for place, function in pairs] == [on_tape] * 3
 
 
 def test_a_forked_process_writes_and_says_nothing() -> None:

@@ -266,9 +266,9 @@ class Job:
     def _alive(self) -> bool:
         return any(worker.popen.poll() is None for worker in self.workers)
 
-    def _pump(self) -> bool:
+    def _pump(self, timeout: float = _TICK) -> bool:
         """Read what has come; False when nothing had."""
-        events = self.selector.select(_TICK)
+        events = self.selector.select(timeout)
         for key, _ in events:
             source, lines = key.data
             try:

@@ -518,3 +518,43 @@ def test_a_count_of_devices_that_is_used_otherwise_is_no_barrier(check: str, bel
         "    x = jax.device_get(jax.pmap(lambda x: jax.lax.psum(x, 'i'), 'i')(x))\n"
     )
     assert migrated(f"{text}    {check}\n{below}", Goal.FIX) == f"{text}    {check}\n{below}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from jax.util import safe_map, safe_zip\nmap = safe_map\nzip = safe_zip\n"
+        "pairs, sums = zip([1], (2,)), map(sum, zip(range(2), [3, 4]))\n",
+        "import jax\npairs = jax.util.safe_zip([1], (2,))\n"
+        "sums = jax.util.safe_map(sum, [(0, 3), (1, 4)])\n",
+    ],
+)
+def test_short_functions_of_jax_util_are_copied_into_each_file(text: str) -> None:
+    contents = {f"pkg/{name}.py": text.encode() for name in "ab"}
+    done = migrate([*contents, "pkg/__init__.py"], lambda path: contents.get(path, b""), bool)
+    assert not done.helper_modules
+    for file in done.files:
+        assert "jax.util" not in file.after
+        module: dict[str, object] = {}
+        exec(file.after.replace("import jax\n", ""), module)
+        assert module["pairs"] == [(1, 2)]
+        assert module["sums"] == [3, 5]
+        with pytest.raises(AssertionError):
+            exec("safe_zip([1], [])", module)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from jax.util import safe_map as m\nm(f, x)\n",
+        "import jax\nsafe_map = 1\njax.util.safe_map(f, x)\n",
+    ],
+)
+def test_a_copy_has_the_name_of_the_function(text: str) -> None:
+    assert migrated(text) == text
+
+
+def test_an_unused_function_of_jax_util_is_not_copied() -> None:
+    assert migrated("import jax\nfrom jax.util import safe_map\nprint(jax)\n") == (
+        "import jax\nprint(jax)\n"
+    )

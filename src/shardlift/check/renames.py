@@ -30,7 +30,7 @@ from shardlift.source.imports import (
     move_names,
     uses_of,
 )
-from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Edit, HelperRequest, Kind, Level, Match, Rule
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import (
     ALL,
@@ -67,6 +67,8 @@ _OF_JAX = frozenset(
         *("softmax", "softplus", "swish", "tanh"),
     }
 )
+# Functions without a successor that are so short that a file gets a copy.
+_COPIED = frozenset({"jax.util.safe_map", "jax.util.safe_zip"})
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()
 
@@ -86,8 +88,9 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
         if _guard(file, node, row) is None:
             text = sentence(row) + (f"; {why}" if why else "")
             successor = _other_successor(file, node, row)
-            fix = _fix(file, node, row)
-            yield Match(node, text, *fix, name=row.name, successor=successor)
+            edits, imports = _fix(file, node, row)
+            helpers = _copies(file, node) if edits else frozenset()
+            yield Match(node, text, edits, imports, helpers, name=row.name, successor=successor)
 
 
 def guarded_uses(
@@ -139,6 +142,19 @@ def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
     return _without_module(file, node)
 
 
+def _copies(file: File, node: ast.AST) -> frozenset[HelperRequest]:
+    """The functions that a file gets a copy of with the fix of a node."""
+    statement = file.index.parents.get(node)
+    if isinstance(node, ast.Attribute):
+        names = [node.attr] if file.name(node) in _COPIED else []
+    elif isinstance(statement, ast.ImportFrom):
+        copied = [a for a in statement.names if f"{statement.module}.{a.name}" in _COPIED]
+        names = [alias.name for alias in copied if not is_unused(file, alias)]
+    else:
+        names = []
+    return frozenset(map(HelperRequest, names))
+
+
 def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bool:
     """Whether nothing needs `import jax.a.b` that is not renamed, and `jax` is imported anyway."""
     root, rows = alias.name.partition(".")[0], all_gone(file.project.settings)
@@ -158,6 +174,12 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _renamed(file, node, row)
+    if row.name in _COPIED:
+        return (
+            ((file.replace(node, node.attr),), frozenset())
+            if is_new_name(file, node.attr)
+            else _NO_FIX
+        )
     if row.is_deleted:
         statement = call_statement(file, node)
         if statement is None:
@@ -264,7 +286,7 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         if alias.asname or name == alias.name or not uses or not is_new_name(file, name):
             return _Move((module, name))
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
-    if is_unused(file, alias):
+    if is_unused(file, alias) or (row.name in _COPIED and alias.asname in (None, alias.name)):
         return _Move()
     if row.successor == "flax.linen" and alias.name == "nn" and every:
         used = {getattr(file.index.parents.get(use), "attr", "") for use in every}

@@ -19,7 +19,7 @@ from shardlift.rewrite.changes import Change, Decisions
 from shardlift.rewrite.drafts import finish
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helper_modules import helper_modules
-from shardlift.rewrite.helpers import LONG_HELPERS
+from shardlift.rewrite.helpers import LONG_HELPERS, SHORT_HELPERS
 from shardlift.rewrite.home import MODULE, Home, find_homes, no_home
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
@@ -136,11 +136,11 @@ class ProjectMigration:
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
         """Where the files have their helpers: few that one file needs are in that file."""
-        users = [path for path, requests in helpers.items() if requests]
-        names = {path: {one.name for one in helpers[path]} for path in users}
-        homes = find_homes(names, self._layout, self._exists) if users else {}
+        asked = {path: {one.name for one in requests} for path, requests in helpers.items()}
+        names = {path: some for path, some in asked.items() if some - SHORT_HELPERS}
+        homes = find_homes(names, self._layout, self._exists) if names else {}
         at = {path: home.path or path for path, home in homes.items()}
-        needed = Counter((at[path], name) for path in users for name in names[path])
+        needed = Counter((at[path], name) for path in names for name in names[path])
         return {
             path: home
             for path, home in homes.items()

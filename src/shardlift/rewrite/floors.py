@@ -21,6 +21,7 @@ _HELPERS: dict[str, Version] = {
     "shard_map_per_device": _SITES,
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
+    **dict.fromkeys(("safe_map", "safe_zip"), (0,)),
 }
 # The first release that has a successor; all others are as old as what they replace.
 _NAMES: dict[str, Version] = {

@@ -32,6 +32,8 @@ AXES = "axes"
 DONATING = "donating"
 # Helpers that are in a module of their own, if one file needs others besides.
 LONG_HELPERS = frozenset({_MAPPING})
+# Helpers of which each file has a copy: a module is not worth it.
+SHORT_HELPERS = frozenset({"safe_map", "safe_zip"})
 _ROWS = ("per_row", "per_row_in", "per_row_of")
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"
@@ -42,6 +44,7 @@ _DOES = {
     "mapping": "map functions over devices",
     "placing": "put a row on each device",
     "reading": "read first rows",
+    "sequences": "map and zip sequences",
 }
 
 
@@ -235,8 +238,9 @@ def _module_doc(helpers: Iterable[Helper]) -> str:
 
 @cache
 def _kinds() -> Mapping[str, str]:
-    """The kind of each helper that places or reads, by its name."""
-    texts = ((kind, (_FOLDER / f"{kind}.py").read_text("utf-8")) for kind in ("placing", "reading"))
+    """The kind of each helper that maps nothing over devices, by its name."""
+    kinds = (kind for kind in _DOES if kind != "mapping")
+    texts = ((kind, (_FOLDER / f"{kind}.py").read_text("utf-8")) for kind in kinds)
     nodes = ((kind, node) for kind, text in texts for node in ast.parse(text).body)
     return {name: kind for kind, node in nodes for name in _defines(node)}
 

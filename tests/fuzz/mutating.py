@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import random
 import sysconfig
 from functools import cache
@@ -14,6 +13,7 @@ import numpy as np
 from shardlift.capture.files import dumps
 from shardlift.check.rules import all_rules
 from tests.capture.captures import NASTY, everything
+from tests.notebooks import notebook
 from tests.rewrite.programs import PROGRAMS
 
 TESTS = Path(__file__).parents[1]
@@ -71,12 +71,7 @@ def _python() -> tuple[bytes, ...]:
 
 def _notebook(text: bytes) -> bytes:
     cells = text.decode(errors="replace").split("\n\n")
-    listed = [
-        {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": c}
-        for c in ("%matplotlib inline\n!ls", *cells)
-    ]
-    document = {"cells": listed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return (json.dumps(document, indent=1) + "\n").encode()
+    return (notebook("%matplotlib inline\n!ls", *cells) + "\n").encode()
 
 
 def mutated(target: str, rng: random.Random) -> bytes:

@@ -63,8 +63,7 @@ def test_same_bits_before_and_after(verdicts: dict[str, Any]) -> None:
     assert {name: one["wrong"] for name, one in verdicts.items() if one["wrong"]} == {}
     for name in GLOBAL:  # the state loses its axis
         found = verdicts[name]
-        assert _global_sites(found["uses"]), name
-        assert not found["uses"]["spmd_map"], name
+        assert found["is_whole"], name
         assert [one for one in found["findings"] if "device axis" in one] == [], name
 
 
@@ -74,11 +73,7 @@ def test_what_keeps_its_axis_is_said_with_the_reason(name: str, verdicts: dict[s
     reason, _ = {**PARTLY, **STACKED}[name]
     findings = verdicts[name]["findings"]
     assert any(reason in finding for finding in findings), findings
-    assert bool(_global_sites(verdicts[name]["uses"])) == (name in PARTLY)
-
-
-def _global_sites(uses: Mapping[str, int]) -> int:
-    return uses["jax.shard_map"] + uses["shard_map_at_call"]
+    assert verdicts[name]["is_whole"] == (name in PARTLY)
 
 
 def test_programs_of_stacked_arrays_stay_as_shard_map_has_them() -> None:

@@ -19,6 +19,7 @@ from shardlift.rewrite.layout import Layout
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 from tests import children
+from tests.notebooks import notebook, sources
 
 Files = dict[str, str]
 
@@ -195,22 +196,14 @@ def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
     assert homes(files, *files)["n.ipynb"] == INSIDE
 
 
-def _notebook(*sources: str) -> str:
-    cells = [
-        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one}
-        for one in sources
-    ]
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
-
-
 def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() -> None:
-    book = _notebook("import jax\nimport jax.numpy as jnp", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
+    book = notebook("import jax\nimport jax.numpy as jnp", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
     result = migrate(["n.ipynb"], lambda path: book.encode(), lambda path: False)
-    sources = ["".join(cell["source"]) for cell in json.loads(result.files[0].after)["cells"]]
-    assert sources[:2] == ["import jax\nimport jax.numpy as jnp", "jax.tree.map(f, x)"]
+    cells = sources(result.files[0].after)
+    assert cells[:2] == ["import jax\nimport jax.numpy as jnp", "jax.tree.map(f, x)"]
     # Earlier cells import the rest, and a notebook is not annotated.
-    assert sources[2].startswith("import functools\n\n\ndef spmd_map(fun, axis_name=")
-    assert sources[3:] == ["spmd_map(f)(x)"]
+    assert cells[2].startswith("import functools\n\n\ndef spmd_map(fun, axis_name=")
+    assert cells[3:] == ["spmd_map(f)(x)"]
 
 
 def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside() -> None:

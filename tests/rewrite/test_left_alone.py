@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from tests.notebooks import notebook
 from tests.rewrite.test_programs import migrated
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
 SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
+CELL = SITE.rstrip()
 PLAIN = "def f(x):\n    return x\n"
 PACKAGE = {"p/__init__.py": "", "p/m.py": PLAIN, "p/n.py": PLAIN}
 
@@ -18,14 +18,6 @@ PACKAGE = {"p/__init__.py": "", "p/m.py": PLAIN, "p/n.py": PLAIN}
 def about_pmap(name: str = "test_it_is_pmapable", doc: str = "") -> str:
     head = "import jax\nfrom p.m import f\n\n\n"
     return f'{head}def {name}():\n    """{doc}"""\n    assert jax.pmap(lambda x: f(x))(x).sum()\n'
-
-
-def notebook(text: str) -> str:
-    cells = [
-        {"cell_type": "markdown", "metadata": {}, "source": text},
-        {"cell_type": "code", "metadata": {}, "outputs": [], "source": SITE.rstrip()},
-    ]
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
 
 
 BRANCHES = "import jax\n\n\ndef make(f, n):\n    {}\n"
@@ -65,12 +57,18 @@ CASES = {
         {"m.py": BRANCHES.format("return jax.pmap(jax.jit(f)) if n > 1 else jax.jit(f)")},
         "the other branch, line 5, has jax.jit of the same function",
     ),
-    "a notebook about pmap": ({"pmap_cookbook.ipynb": notebook("")}, "this part of the notebook"),
-    "text about pmap": ({"m.ipynb": notebook("Now use `jax.pmap`:")}, "this part of the notebook"),
-    "a part about pmap": ({"m.ipynb": notebook("## SPMD and `pmap`")}, "this part of the notebook"),
-    "a part about training": ({"m.ipynb": notebook("## pmap\nText\n# Training")}, None),
+    "a notebook about pmap": ({"pmap_cookbook.ipynb": notebook(CELL)}, "this part of the notebook"),
+    "text about pmap": (
+        {"m.ipynb": notebook(CELL, above="Now use `jax.pmap`:")},
+        "this part of the notebook",
+    ),
+    "a part about pmap": (
+        {"m.ipynb": notebook(CELL, above="## SPMD and `pmap`")},
+        "this part of the notebook",
+    ),
+    "a part about training": ({"m.ipynb": notebook(CELL, above="## pmap\nText\n# Training")}, None),
     "a notebook that is exported": (
-        {"m.ipynb": notebook("").replace("import jax", "#| default_exp m\\nimport jax")},
+        {"m.ipynb": notebook(CELL).replace("import jax", "#| default_exp m\\nimport jax")},
         "nbdev makes a module",
     ),
     "what is made of it": (

@@ -10,6 +10,7 @@ from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.notebook import edit_cells, insert_cell
 from shardlift.source.model import Edit, Span
+from tests.notebooks import notebook, sources
 
 CELLS = [
     {"cell_type": "markdown", "metadata": {}, "source": ["# <title> é\n"]},
@@ -57,7 +58,7 @@ def test_an_edit_changes_its_line_and_nothing_else(raw: str) -> None:
 def test_a_layout_by_hand_stays() -> None:
     edit = Edit(Span(3, 4, 3, 16, cell=1), "jax.tree.map")
     after = edit_cells(BY_HAND, [edit])
-    assert json.loads(after)["cells"][0]["source"][2] == "y = jax.tree.map(f, x)"
+    assert sources(after)[0].endswith("\ny = jax.tree.map(f, x)")
     assert after.startswith(BY_HAND[: BY_HAND.index('["import')])
     assert after.endswith(BY_HAND[BY_HAND.index("   ] }") :])
 
@@ -85,8 +86,7 @@ def test_a_cell_put_into_a_layout_by_hand() -> None:
 
 @pytest.mark.parametrize(("other", "drops"), [("print(nn)", True), ("f(optim)", False)])
 def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) -> None:
-    cells = [{**CELLS[1], "source": ["from flax import linen as nn, optim"]}]
-    document = json.dumps({**DOCUMENT, "cells": [*cells, {**CELLS[1], "source": other}]})
+    document = notebook("from flax import linen as nn, optim", other)
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
     assert len(done.changed) == drops
     assert all(file.after == document.replace(", optim", "") for file in done.changed)
@@ -105,16 +105,14 @@ def test_a_module_that_only_deleted_text_used_is_dropped(
     imports: str, other: str, after: str
 ) -> None:
     deleted = "if 'TPU' in os.environ:\n    from jax import cloud_tpu_init"
-    texts = [f"{imports}\n{deleted}", other]
-    document = json.dumps({**DOCUMENT, "cells": [{**CELLS[1], "source": text} for text in texts]})
+    document = notebook(f"{imports}\n{deleted}", other)
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
-    cells = json.loads(done.changed[0].after)["cells"]
-    assert [cell["source"] for cell in cells] == [after, other]
+    assert sources(done.changed[0].after) == [after, other]
 
 
 def test_no_cell_begins_with_an_empty_line() -> None:
     deleted = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\n"
     after = "import jax\nx = jax.devices()"
-    document = json.dumps({**DOCUMENT, "cells": [{**CELLS[1], "source": deleted + after}]})
+    document = notebook(deleted + after)
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
-    assert json.loads(done.changed[0].after)["cells"][0]["source"] == after
+    assert sources(done.changed[0].after) == [after]

@@ -15,7 +15,7 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import Migration
 from shardlift.source.settings import Settings
 from tests.rewrite.captures import all_proven, dated
-from tests.rewrite.programs import PROGRAMS
+from tests.rewrite.programs import KEPT, KEPT_BY_HELPER, PROGRAMS
 from tests.rewrite.run_programs import result_of, write_files
 
 # A tree that is put on every device whole, by `--to global`.
@@ -49,41 +49,6 @@ def _exists(contents: Mapping[str, bytes]):  # type: ignore[no-untyped-def]
     return lambda path: path in contents or path in folders
 
 
-# What keeps jax.pmap in both forms, with the helper, and at the site.
-BOTH = {
-    "static arguments, axes and donation",
-    "axes of a tree",
-    "axes that only the run knows",
-    "static arguments",
-    "a method with a static self",
-    "a bound method that is mapped again",
-    "callables that are equal",
-    "devices that are given",
-    "axis_size and backend",
-    "a made-up axis name",
-    "a computed axis name",
-    "pmap or jit",
-    "a partial of pmap",
-    "a function around pmap",
-    "a decorator factory",
-    "a class that wraps pmap",
-    "pmap as an argument",
-    "nested with axes",
-    "under jit",
-    "a package with a wrapper",
-}
-KEPT = {
-    "helper": BOTH
-    | {
-        "np that is jax.numpy",
-        "in_axes and out_axes",
-        "out_axes of None",
-        "a function that asks whether the axis is there",
-    },
-    "site": BOTH,
-}
-
-
 @pytest.fixture(params=["helper", "site"])
 def form(request: pytest.FixtureRequest) -> str:
     """All programs as parts of a large project, or as scripts."""
@@ -111,7 +76,7 @@ def test_what_keeps_pmap_says_why(form: str) -> None:
         assert all(reasons)
         refused |= {name} if reasons else set()
         assert reasons or not any("jax.pmap" in text for text in after.values()), name
-    assert refused == KEPT[form]
+    assert refused == KEPT.keys() | (KEPT_BY_HELPER if form == "helper" else {})
 
 
 def test_a_second_run_changes_nothing(form: str) -> None:

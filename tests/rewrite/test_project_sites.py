@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
+from tests.notebooks import notebook
 from tests.rewrite.test_programs import migrated
 
 ROWS = "x = jnp.ones((jax.local_device_count(), 2))\n"
@@ -51,10 +50,8 @@ def test_sites_of_a_file_that_does_not_run_stay() -> None:
 
 def test_a_notebook_has_one_form() -> None:
     for kept in ("", KEPT):
-        source = HEAD + KNOWN + kept
-        cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
-        document = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
-        texts, result = migrated({"n.ipynb": json.dumps(document), "m.py": HEAD + KNOWN})
+        files = {"n.ipynb": notebook(HEAD + KNOWN + kept), "m.py": HEAD + KNOWN}
+        texts, result = migrated(files)
         assert ("a = jax.pmap" in texts["n.ipynb"]) is bool(kept)
         reasons = [change.reason for file in result.files for change in file.refused]
         assert any("one form" in reason for reason in reasons) is bool(kept)

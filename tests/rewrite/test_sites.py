@@ -210,6 +210,7 @@ def test_an_import_that_is_exported_stays() -> None:
     [
         "jax.pmap = print",
         "monkeypatch.setattr(jax, 'pmap', print)",
+        "mock.patch('jax.pmap')",
         "mock.patch.object(jax, 'pmap')",
         "print(f.__wrapped__)",
     ],

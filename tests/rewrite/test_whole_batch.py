@@ -49,16 +49,6 @@ class model:
     init = staticmethod(lambda x: net.init(jax.random.key(0), x))
     apply = staticmethod(net.apply)
 """,
-    "haiku": """\
-import haiku as hk
-
-net = hk.without_apply_rng(hk.transform(lambda x: hk.nets.MLP([4, 2])(x)))
-
-
-class model:
-    init = staticmethod(lambda x: net.init(jax.random.key(0), x))
-    apply = staticmethod(net.apply)
-""",
     "equinox": """\
 import equinox as eqx
 

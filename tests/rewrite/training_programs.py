@@ -186,23 +186,6 @@ def main():
         totals.append(evaluate(state))
     return totals, jax.device_get(unreplicate(state))
 """),
-    "stacked by hand": _program(
-        """
-p_step = jax.pmap(update, axis_name="batch")
-
-
-def main():
-    n = jax.device_count()
-    state = jax.tree_util.tree_map(lambda x: jnp.stack([x] * n), init())
-    while True:
-        batch = {k: v.reshape((n, v.shape[0] // n) + v.shape[1:]) for k, v in data(16).items()}
-        state, metrics = p_step(state, batch)
-        if int(state["step"][0]) == 3:
-            break
-    return float(metrics["loss"][0]), jax.device_get(jax.tree_util.tree_map(lambda x: x[0], state))
-""",
-        helpers=False,
-    ),
     "modules": {
         "main.py": "import jax\nfrom project import train\n\n\n"
         "def main():\n    state, losses = train.fit(3)\n    return losses, jax.device_get(state)\n",
@@ -290,21 +273,6 @@ def main():
         state, metrics = p_step(state, shard(data(16)))
     state["stats"] = p_mean(state["stats"])
     return float(metrics["loss"][0]), jax.device_get(unreplicate(state))
-"""),
-    ),
-    "predictions that are flattened": (
-        "output",
-        _program("""
-p_step = jax.pmap(update, axis_name="batch")
-p_predict = jax.pmap(lambda state, x: x @ state["w"] + state["b"])
-
-
-def main():
-    state = replicate(init())
-    for _ in range(2):
-        state, metrics = p_step(state, shard(data(16)))
-    out = p_predict(state, shard(data(16)["x"]))
-    return np.asarray(out.reshape((-1,) + out.shape[2:])), float(metrics["loss"][0])
 """),
     ),
 }

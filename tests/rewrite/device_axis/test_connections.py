@@ -5,12 +5,12 @@ The program is written such that everything in it would lose its axis without th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import pytest
 
 from shardlift.rewrite.goal import Goal
+from tests.notebooks import notebook
 from tests.rewrite.test_programs import PLACED, migrated
 
 IMPORTS = """\
@@ -132,15 +132,9 @@ def test_a_logger_of_another_file_changes_nothing(line: str) -> None:
     assert whole({"main.py": text, "logger.py": logger})[0]
 
 
-def notebook(*cells: str) -> str:
-    code = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    book = [{**code, "source": cell.splitlines(keepends=True)} for cell in cells]
-    return json.dumps({"cells": book, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}) + "\n"
-
-
 @pytest.mark.parametrize("goal", [Goal.GLOBAL, Goal.JIT])
 def test_a_site_of_a_notebook_stays_as_shard_map_has_it(goal: Goal) -> None:
-    files = {"n.ipynb": notebook(IMPORTS, TRAINING)}
+    files = {"n.ipynb": notebook(IMPORTS, TRAINING) + "\n"}
     after, result = migrated(files, goal=goal)
     assert after == migrated(files)[0]
     reasons = [place.reason for file in result.files for place in file.refused]

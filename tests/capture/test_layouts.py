@@ -50,6 +50,9 @@ def test_copies_and_blocks_have_the_same_digest(array, n):
     assert layout_of(rows.shape, joined.shape) is not None
     left, right, _ = together(rows, joined)
     np.testing.assert_array_equal(left, right)
+    right, left, _ = together(joined, rows)
+    np.testing.assert_array_equal(left, right)
+    assert left.shape == rows.shape
 
 
 @given(arrays, st.integers(2, 4), st.data())
@@ -60,6 +63,10 @@ def test_another_axis(array, n, data):
     left, right, rows = together(copies, array, (axis, None))
     np.testing.assert_array_equal(left, right)
     assert left.shape[rows] == n
+    for axes in ((axis, None), (None, axis)):
+        assert together(copies, copies, axes)[2] == axis
+    with pytest.raises(ValueError, match="are no root of an array of shape"):
+        from_root(np.zeros(7), array.shape, axis)
 
 
 @given(hnp.arrays(np.float32, (4, 3)), st.integers(0, 11), st.integers(0, 31))
@@ -117,7 +124,7 @@ def test_orders_do_not_matter_to_inputs():
 
 
 def test_dtypes_by_name():
-    assert numpy_dtype("bfloat16").itemsize == 2
+    assert (numpy_dtype("bfloat16").itemsize, numpy_dtype("float64")) == (2, np.float64)
     assert numpy_dtype("key<fry>") == np.uint32
 
 

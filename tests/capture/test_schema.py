@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture import schema
-from shardlift.capture.schema import Untried, WholeBatchTrial
+from shardlift.capture.schema import Capture, SiteFacts, Untried, WholeBatchTrial
+from shardlift.capture.site_pairs import best_match
 from tests import children
 
 ROOT = Path(__file__).parents[2]
@@ -61,3 +62,30 @@ def test_reading_and_reporting_need_no_jax() -> None:
 )
 def test_a_trial_holds_if_it_was_made_and_is_near(trial: WholeBatchTrial, holds: bool) -> None:
     assert trial.holds is holds
+
+
+def test_a_line_of_a_notebook_is_shown_in_its_cell() -> None:
+    capture = Capture(cells={"demo.ipynb": ((1, 3), (4, 9))})
+    places = [capture.place("demo.ipynb", line) for line in (2, 3, 10)]
+    assert places == ["demo.ipynb:2", "demo.ipynb:cell 1:1", "demo.ipynb:cell 4:2"]
+    assert capture.place("train.py", 10) == "train.py:10"
+
+
+@pytest.mark.parametrize(
+    ("function", "names", "expected"),
+    [
+        ("g", (), 1),
+        ("<lambda>", ("f", "g"), 1),  # a function of that name comes before a name of another
+        ("<lambda>", ("step",), 2),
+        ("", ("train",), 0),
+        ("<lambda>", (), None),
+        ("", (), None),
+        ("h", (), None),
+    ],
+)
+def test_a_site_is_found_again_by_its_names(
+    function: str, names: tuple[str, ...], expected: int | None
+) -> None:
+    others = [("<lambda>", ("f", "train")), ("g", ("",)), ("", ("step",))]
+    sites = [SiteFacts("train.py", 1, other, names=known) for other, known in others]
+    assert best_match(function, names, sites) == expected

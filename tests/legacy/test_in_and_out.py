@@ -92,6 +92,20 @@ def test_nothing_is_left_when_putting_in_fails(monkeypatch):
         use_everything()
 
 
+def test_jax_is_waited_for(monkeypatch):
+    hooks, prepared = [*sys.meta_path], []
+    session = Session(prepare=lambda: prepared.append(1), patch=False)
+    with monkeypatch.context() as absent:
+        absent.delitem(sys.modules, "jax")
+        session.enter()
+    (hook,) = [one for one in sys.meta_path if one not in hooks]
+    assert not prepared
+    hook.then(jax)
+    session.exit()
+    assert prepared == [1]
+    assert sys.meta_path == hooks
+
+
 def test_without_patch_and_recorder_nothing_is_put_in():
     before = state_of_jax()
     with shardlift.legacy(patch=False) as uses:

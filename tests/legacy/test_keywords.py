@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +13,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardlift
+from shardlift._legacy import Uses, keywords
 from shardlift._legacy.names import resolve
+from shardlift._legacy.patches import Patches
 
 X = jnp.arange(6.0)
 
@@ -35,6 +40,19 @@ def test_keywords_without_effect():
         assert jax.grad(square)(3.0) == 6
         assert jax.nn.softmax(jnp.zeros(2), initial=1.0)[0] == 0.5
     assert uses["jax.remat(concrete=)"] == 1
+
+
+def test_jaxprs_by_keyword_since_they_are_of_one_class(monkeypatch):
+    class Jaxpr:
+        def __init__(self, *args, **options):
+            self.given = args, options
+
+    core = SimpleNamespace(Jaxpr=Jaxpr, ClosedJaxpr=Jaxpr)
+    monkeypatch.setitem(sys.modules, "jax.extend.core", core)
+    keywords._restore_closed_jaxpr(Patches(), uses := Uses())
+    assert Jaxpr(jaxpr=1, consts=2).given == ((1, 2), {})
+    assert Jaxpr(1, effects=3).given == ((1,), {"effects": 3})
+    assert uses == {"jax.extend.core.ClosedJaxpr(jaxpr=)": 1}
 
 
 def test_pjit_by_resources():

@@ -13,6 +13,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AxisType
 
 import shardlift
+from shardlift import _compat
 from shardlift._legacy.names import CHANGED
 from tests import children
 from tests.processes.harness import run_processes
@@ -58,14 +59,16 @@ def test_a_meaning_is_that_of_the_jax_the_program_was_written_for(name: str):
     assert see() == today
 
 
-def test_empty_arrays_are_zeros():
-    with shardlift.legacy():
+def test_empty_arrays_are_zeros(monkeypatch):
+    monkeypatch.setattr(_compat, "VERSION", max(_compat.VERSION, (0, 11)))
+    with shardlift.legacy() as uses:
         x = jnp.empty((3, 2), dtype=int)
         assert (x.dtype, x.sum()) == (np.int32, 0)
         like = jnp.empty_like(prototype=jnp.ones(3), shape=(5,))
         assert (like.shape, like.sum()) == ((5,), 0)
         jaxpr = jax.make_jaxpr(lambda: jnp.empty(3))()
     assert "empty" not in str(jaxpr)
+    assert uses == {"jax.numpy.empty": 2, "jax.numpy.empty_like": 1}
 
 
 def test_a_key_of_the_program_that_chose_its_random_numbers_is_left_alone():

@@ -12,9 +12,10 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import shardlift
-from shardlift._legacy import names
+from shardlift._legacy import adapters, names
 from tests import children
 
 HERE = names.version(jax.__version__)
@@ -147,6 +148,11 @@ def test_functions_of_one_line():
     shuffled = jax.random.shuffle(jax.random.PRNGKey(0), x)
     np.testing.assert_array_equal(jnp.msort(shuffled), x)
     assert jax.lax.tie_in(1, 2) == 2
+    mesh = jax.make_mesh((8,), ("i",))
+    spread = jax.shard_map(
+        lambda x: adapters.pvary(x, "i"), mesh=mesh, in_specs=P(), out_specs=P("i")
+    )
+    assert spread(x).shape == (32, 3)
     assert -jnp.inf == jnp.NINF
     assert [str(x) for x in (jnp.NZERO, jnp.PZERO)] == ["-0.0", "0.0"]
 
@@ -223,7 +229,13 @@ MENTIONS = [
     "from jax.interpreters import xla\nxla.translations[xla.xla_call_p] = None",
     "from jax.interpreters import xla\ndef f():\n  xla.register_translation(1, 2)\nf()",
     "from jax.interpreters import pxla\npxla.multi_host_supported_collectives.add(1)",
+    "from jax.interpreters import xla\n@xla.register_translation(1, 2)\ndef f(): return 3\n"
+    "assert f() == 3\nassert xla.register_translation(f) is f",
+    "from jax.interpreters import mlir\nclass E: pass\nmlir.lowerable_effects.add(e := E())\n"
+    "assert mlir.lowerable_effects.contains(e)",
     "import typing, jax\nX = typing.Optional[typing.List[jax.core.MainTrace]]",
+    "import contextlib, jax\nwith contextlib.nullcontext():\n  jax.core.MainTrace",
+    "import jax\ntry:\n  jax.core.MainTrace\nfinally:\n  pass",
 ]
 # Code that asks whether a name is there sees JAX as it is.
 ASKS = [
@@ -244,6 +256,7 @@ def test_a_library_of_an_earlier_jax(code):
 @pytest.mark.parametrize("name", ["MainTrace", "new_main", "AxisEnvFrame"])
 def test_a_placeholder_says_what_it_is_when_it_is_used(name):
     placeholder = imported(f"from jax.core import {name}")[name]
+    assert repr(placeholder) == f"<jax.core.{name}, which JAX no longer has>"
     with pytest.raises(AttributeError, match=rf"jax\.core\.{name} is no longer part of JAX"):
         placeholder()
 

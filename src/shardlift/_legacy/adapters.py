@@ -181,12 +181,7 @@ def enable_x64(new_val: bool = True) -> Any:
 
 
 disable_x64 = functools.partial(jax.enable_x64, False)
-
-
-def pvary(x: Any, axis_name: Any) -> Any:
-    """``jax.lax.pcast`` to varying."""
-    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
-    return lax.pcast(x, tuple(names), to="varying")
+pvary = functools.partial(lax.pcast, to="varying")
 
 
 def tie_in(x: Any, y: Any) -> Any:  # noqa: ARG001

@@ -79,8 +79,6 @@ class _Refusing(type):
     """The type of a placeholder: it has no attributes, and makes no instances."""
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
         raise NotRestoredError(f"{cls.__module__}.{cls.__name__}.{name}")
 
     def __call__(cls, *_: Any, **__: Any) -> Any:

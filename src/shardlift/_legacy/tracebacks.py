@@ -12,18 +12,18 @@ def without_our_frames(error: BaseException | None) -> None:
     led to this one are changed in the same way.
     """
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
+    waiting = [error]
+    while waiting:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
+            continue
         seen.add(id(error))
         frames = error.__traceback__
         runner = ("shardlift.", "runpy", "click.")
         while frames and frames.tb_frame.f_globals.get("__name__", "").startswith(runner):
             frames = frames.tb_next
         error.__traceback__ = without_package(frames)
-        for inner in getattr(error, "exceptions", ()):
-            without_our_frames(inner)
-        if error.__cause__ is not None and error.__context__ is not error.__cause__:
-            without_our_frames(error.__context__)
-        error = error.__cause__ or error.__context__
+        waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
 
 
 def without_package(frames: types.TracebackType | None) -> types.TracebackType | None:

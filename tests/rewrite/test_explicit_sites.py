@@ -82,6 +82,9 @@ SITES = {
     "def other(mesh):\n    return mesh\n\n\ndef main():\n"
     "    x = np.arange(jax.device_count(), dtype=np.float32)\n    p_step = jax.pmap(step, 'i')",
     "all devices": "p_step = jax.pmap(step, 'i', devices=jax.local_devices())",
+    "devices of its own": "p_step = jax.pmap(step, 'i', devices=jax.devices()[::-1])",
+    "devices by name": "devices = jax.devices()[2:4]\n    x = np.ones(len(devices), np.float32)\n"
+    "    p_step = jax.pmap(step, 'i', devices=devices)",
     "a name elsewhere": "NAME = 'i'\n    p_step = jax.pmap(step, axis_name=NAME)",
     "in a branch": "if len(x):\n        # a comment\n        p_step = jax.pmap(step, 'i')",
     "a tuple": "p_step = jax.pmap(lambda x, y: (step(x, y), {'z': y.sum()}), 'i')",
@@ -363,8 +366,31 @@ def test_a_comment_stays_with_its_statement() -> None:
     assert lines[at + 1].startswith("p_step = ")
 
 
+COUNTED = {
+    "4": {"rows": "x = np.arange(4, dtype=np.float32)"},
+    "n_chains": {"rows": "n_chains = int('4'); x = np.ones((n_chains,), np.float32)"},
+    "n": {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
+    "3": {
+        "rows": "twice = jax.pmap(lambda x: 2 * x)\n"
+        "    x = twice(jax.random.split(jax.random.PRNGKey(0), num=3))",
+    },
+    " o.n_devices": {
+        "rows": "import types; o = types.SimpleNamespace(n_devices=2); k = [2]\n"
+        "    jax.device_put(1, jax.devices()[: o.n_devices][0]); x = np.ones(k, np.float32)"
+    },
+}
+
+
+@pytest.mark.parametrize(("number", "parts"), COUNTED.items())
+def test_rows_that_are_counted_are_on_as_many_devices(number: str, parts: dict[str, str]) -> None:
+    before = program(**parts)
+    text = after(before)
+    assert f"mesh = jax.sharding.Mesh(jax.devices()[:{number}], ('i',))" in text
+    assert "spmd_map" not in text
+    np.testing.assert_array_equal(run(before), run(text))
+
+
 SHARED = {
-    "rows that are not the devices": {"rows": "x = np.arange(4, dtype=np.float32)"},
     "one row": {"rows": "x = np.float32(2)[None]"},
     "a number that the program was given": {
         "rows": "n_devices = int('4'); x = np.arange(n_devices).astype(np.float32)"
@@ -372,8 +398,12 @@ SHARED = {
     "a number by its name": {"rows": "n = 4; x = dict(x=np.ones((n, 2), np.float32))['x'][:, 0]"},
     "keys of a number": {"rows": "n = [4]; x = jax.random.split(jax.random.PRNGKey(0), n[0])"},
     "a part of the devices": {"rows": f"{ROWS}; n = len(jax.devices()[:2])"},
-    "a number that may be another": {
-        "rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"
+    "a number that changes": {
+        "rows": "for n_chains in range(5): pass\n    x = np.arange(n_chains, dtype=np.float32)"
+    },
+    "a number of another function": {
+        "rows": "x = rows(4)",
+        "main": MAIN + "\n\ndef rows(n):\n    return np.arange(n, dtype=np.float32)\n",
     },
     "a comment in a line": {"site": "p_step = jax.pmap(step,  # step\n    'i')"},
     "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},
@@ -392,7 +422,18 @@ def test_where_rows_or_calls_are_not_known_the_helper_counts_them(parts: dict[st
 
 
 KEPT = {
-    "devices": ({"site": "p_step = jax.pmap(step, 'i', devices=jax.devices()[::-1])"}, "devices"),
+    "devices that may be none": (
+        {"site": "devices = None\n    p_step = jax.pmap(step, 'i', devices=devices)"},
+        "devices",
+    ),
+    "devices that are set again": (
+        {
+            "site": "for k in range(2):\n"
+            "        devices = jax.devices()[:]\n"
+            "        p_step = jax.pmap(lambda x, y: step(x, y), 'i', devices=devices)"
+        },
+        "devices",
+    ),
     "a name that is computed": ({"site": "p_step = jax.pmap(step, 'ij'[:1])"}, "run time"),
     "it is mapped again": ({"main": MAIN.replace("    main()", "    main(), main()")}, "again"),
     "static, and not the last": (

@@ -9,7 +9,7 @@ from tests.rewrite.test_programs import migrated
 
 ROWS = "x = jnp.ones((jax.local_device_count(), 2))\n"
 KNOWN = "a = jax.pmap(lambda x: x + 1, 'i')\n" + ROWS + "print(a(x))\n"  # can be at the site
-UNKNOWN = "b = jax.pmap(lambda x: x + 1, 'i')\nprint(b(jnp.arange(4)))\n"  # needs the helper
+UNKNOWN = "b = jax.pmap(lambda x: x + 1, 'i')\nprint(b(x=jnp.arange(4)))\n"  # needs the helper
 KEPT = "c = jax.pmap(f, 'i', static_broadcasted_argnums=1)\nprint(c(x, 1))\n"
 HEAD = "import jax\nimport jax.numpy as jnp\n\n"
 

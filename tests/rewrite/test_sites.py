@@ -62,7 +62,7 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, in_axes={'a': 0})", "is a tree"),
                 ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
                 ("f = jax.pmap(g, static_broadcasted_argnums=1)", "static_argnums"),
-                ("f = jax.pmap(g, devices=jax.devices()[:2])", "devices of its own"),
+                ("f = jax.pmap(g, devices=devices)", "devices of its own"),
                 ("f = jax.pmap(g, backend='cpu')", "`backend=`"),
                 ("f = jax.pmap(g, **options)", "unpacked"),
                 ("f = jax.pmap(*arguments)", "unpacked"),

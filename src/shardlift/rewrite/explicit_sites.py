@@ -34,7 +34,7 @@ from shardlift.rewrite.options import (
     UnsupportedError,
     plain_options,
 )
-from shardlift.rewrite.row_counts import may_have_other_rows
+from shardlift.rewrite.row_counts import may_have_other_rows, number_of_rows
 from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devices
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention
@@ -126,7 +126,12 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         raise UnsupportedError(
             "it is called with keyword arguments, which shard_map does not take: pass them in order"
         )
-    if calls and all(may_have_other_rows(other, call.args) for other, call in calls):
+    leading = [(other, _leading(plain, call)) for other, call in calls]
+    number = number_of_rows(file, mention.node, leading) if not plain.devices else None
+    if number is not None:
+        gap = " " * ("." in number)  # as black lays it out
+        plain = replace(plain, devices=f"{jax_name(file)[0]}.devices()[:{gap}{number}]")
+    if calls and not plain.devices and all(may_have_other_rows(*one) for one in leading):
         raise UnsupportedError(
             "its arguments may have another number of rows than one per device: if they have one, "
             "write jax.jit(jax.shard_map(...)) over all devices"
@@ -138,6 +143,13 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
     comments = _comments(file, mention.node, options)
     return _Site(options, plain, parameters=parameters, copied=copied, comments=comments)
+
+
+def _leading(plain: PlainOptions, call: ast.Call) -> list[ast.expr]:
+    """The arguments of a call that are mapped along their first axis."""
+    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,) * len(call.args)
+    dynamic = [k for k in range(len(call.args)) if k not in plain.static]
+    return [call.args[k] for k in dynamic if axes[k : k + 1] == (0,)]
 
 
 def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bool, ...]:

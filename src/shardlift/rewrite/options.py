@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.values import Constant
@@ -99,7 +100,7 @@ class PlainOptions:
     in_axes: Axes
     out_axes: Axes
     static: tuple[int, ...]
-    devices: str = ""  # the call that lists all of them, if the site has one
+    devices: str = ""  # the list of them, if the site has one
 
 
 def plain_options(options: Options) -> PlainOptions:
@@ -107,7 +108,7 @@ def plain_options(options: Options) -> PlainOptions:
     for name in ("backend", "axis_size"):
         if options.text(name) is not None:
             raise UnsupportedError(f"it has `{name}=`: make a mesh of the devices that it means")
-    devices = _all_devices(options) if options.text("devices") is not None else ""
+    devices = _devices(options) if options.text("devices") is not None else ""
     axis = options.axis_name()
     try:
         static = options.numbers("static_broadcasted_argnums")
@@ -117,12 +118,14 @@ def plain_options(options: Options) -> PlainOptions:
         raise UnsupportedError(f"{error}, but known only at run time: write it out") from error
 
 
-def _all_devices(options: Options) -> str:
-    node = options.file.definition(options.keywords["devices"])
-    is_call = isinstance(node, ast.Call) and not node.args and not node.keywords
-    if not is_call or options.file.called(node) not in ("jax.devices", "jax.local_devices"):
+def _devices(options: Options) -> str:
+    """The text of the devices of a site, which is a list of them wherever it says so."""
+    file, node = options.file, options.keywords["devices"]
+    made = file.definition(node)
+    is_list = isinstance(made, (ast.Call, ast.List, ast.Subscript))
+    if not is_list or not means_the_same(file, node, node):
         raise UnsupportedError("it has devices of its own: make a mesh of them")
-    return options.file.text(node)
+    return file.text(node)
 
 
 def options_of(file: File, mention: Mention) -> Options:

@@ -11,7 +11,9 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File
+from shardlift.source.mentions import OWN
 from shardlift.source.scopes import all_arguments
 
 _COUNTS = frozenset({"jax.local_device_count", "jax.device_count"})
@@ -27,6 +29,8 @@ _MAKERS = frozenset(
         "pad_shard_unpad",
     }
 )
+# Each of them is given a shape.
+_SHAPED = frozenset({"ones", "zeros", "full", "reshape", "normal", "uniform", "broadcast_to"})
 # A number of this name is one that the program was given, unless JAX is seen to count it.
 _GIVEN = re.compile(r"(?i)(device|gpu|tpu|core|shard|worker|chain|replica)s?$")
 # A program that asks for so many devices of a CPU has them.
@@ -38,7 +42,7 @@ _Binding = tuple[list[str], ast.AST]
 
 def may_have_other_rows(file: File, arguments: Iterable[ast.expr]) -> bool:
     """Whether the text shows another number of rows than one for each device."""
-    if _has_part_of_devices(file):
+    if _slices_of_devices(file):
         return True
     arguments = list(arguments)
     rows = _names_made(file, _is_row)
@@ -47,6 +51,48 @@ def may_have_other_rows(file: File, arguments: Iterable[ast.expr]) -> bool:
     others = _names_made(file, _is_other)
     expressions = [*arguments, *map(file.definition, arguments)]
     return any(_is_other(file, node, others) or _is_counted(file, node) for node in expressions)
+
+
+def number_of_rows(
+    file: File, place: ast.AST, calls: Iterable[tuple[File, list[ast.expr]]]
+) -> str | None:
+    """How many rows the arguments of some calls have, as text that means the same at a place.
+
+    None if there is a row for each device, or the calls do not say it, or say different things.
+    """
+    numbers = {_number_said(file, place, other, arguments) for other, arguments in calls}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _number_said(file: File, place: ast.AST, other: File, arguments: list[ast.expr]) -> str | None:
+    rows, made = _names_made(other, _is_row), _parts_of_devices(other)
+    if not made and not any(_is_row(other, argument, rows) for argument in arguments):
+        made = [number for argument in arguments if (number := _rows_of(other, argument))]
+    texts = {ast.unparse(number) for number in made if _is_known(file, place, other, number)}
+    return texts.pop() if len(texts) == 1 else None
+
+
+def _is_known(file: File, place: ast.AST, other: File, number: ast.expr) -> bool:
+    return _is_number(number) or (other is file and means_the_same(file, number, place))
+
+
+def _rows_of(file: File, expression: ast.expr) -> ast.expr | None:
+    """The number of rows of an array, where it is made or what a mapped function returns."""
+    made = file.definition(expression)
+    if not isinstance(made, ast.Call):
+        return None
+    if file.called(file.definition(made.func)) in OWN:
+        return next(filter(None, (_rows_of(file, argument) for argument in made.args)), None)
+    maker, given = _identifier(made.func), [*made.args, *(k.value for k in made.keywords)]
+    shapes = [a.elts[0] for a in given if isinstance(a, (ast.Tuple, ast.List)) and a.elts]
+    if maker == "split":
+        shapes = given[1:2]
+    elif maker == "arange" and len(made.args) == 1:
+        shapes = given[:1]
+    elif maker not in _SHAPED:
+        shapes = []
+    number = shapes[0] if shapes else None
+    return number if isinstance(number, (ast.Constant, ast.Name, ast.Attribute)) else None
 
 
 def _is_counted(file: File, expression: ast.expr) -> bool:
@@ -74,14 +120,21 @@ def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
-def _has_part_of_devices(file: File) -> bool:
-    """Whether a file takes some of the devices: `jax.devices()[:4]`."""
-    if _has_part_of_devices not in file.memo:
+def _slices_of_devices(file: File) -> list[ast.Slice]:
+    """Where a file takes some of the devices: `jax.devices()[:4]`."""
+    if _slices_of_devices not in file.memo:
         nodes = file.index.nodes(ast.Subscript)
-        parts = [node.value for node in nodes if isinstance(node.slice, ast.Slice)]
-        file.memo[_has_part_of_devices] = any("devices" in ast.unparse(part) for part in parts)
-    has_part: bool = file.memo[_has_part_of_devices]
-    return has_part
+        parts = [(node.value, node.slice) for node in nodes if isinstance(node.slice, ast.Slice)]
+        file.memo[_slices_of_devices] = [s for part, s in parts if "devices" in ast.unparse(part)]
+    slices: list[ast.Slice] = file.memo[_slices_of_devices]
+    return slices
+
+
+def _parts_of_devices(file: File) -> list[ast.expr]:
+    """The names of numbers of devices that a file takes: `jax.devices()[:n_devices]`."""
+    slices = _slices_of_devices(file)
+    bounds = [one.upper for one in slices if one.upper is not None and one.lower is None]
+    return [bound for bound in bounds if _GIVEN.search(_identifier(bound) or "")]
 
 
 def _names_made(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.libraries import GRADS
 from shardlift.source.mentions import is_decorator
-from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS
+from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, position
 from shardlift.source.values import Known
 
 # What is in one of these may run many times.
@@ -186,6 +186,36 @@ def _has_guard(file: File) -> bool:
 def is_guard(node: ast.AST) -> bool:
     """`if __name__ == "__main__":`."""
     return isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'"
+
+
+def means_the_same(file: File, expression: ast.expr, place: ast.AST) -> bool:
+    """Whether the names of an expression have one meaning, and the same above a place.
+
+    What a function binds is there if one of its own statements above the place binds it.
+    """
+    return all(
+        _is_bound_above(file, node, place)
+        for node in ast.walk(expression)
+        if isinstance(node, ast.Name)
+    )
+
+
+def _is_bound_above(file: File, name: ast.Name, place: ast.AST) -> bool:
+    scope, _ = file.index.binding_scope(name)
+    around = [
+        file.index.opens[node] for node in file.index.ancestors(place) if node in file.index.opens
+    ]
+    binding = [other for other in around if name.id in other.names]
+    if scope is None or binding[:1] != [scope] or len(scope.names[name.id]) > 1:
+        return False
+    bound = scope.names[name.id][0]
+    if isinstance(bound, (ast.arg, ast.alias)) or scope is not around[0]:
+        return True
+    assignment = file.index.statement(bound)
+    if not isinstance(assignment, ast.Assign) or position(assignment) > position(place):
+        return False
+    block = file.index.parents[assignment]
+    return block is scope.node or is_guard(block)
 
 
 def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool:

@@ -145,7 +145,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-rows = jnp.ones((8, 2))
+rows = jnp.ones((8, 2))[None][0]
 y = jax.device_put_replicated(1.0, jax.local_devices())
 
 
@@ -187,7 +187,8 @@ NOT_PLAIN = {
         "its call at /p/main.py:15 has keyword or unpacked arguments",
     _with("static_broadcasted_argnums=1"): "it has static arguments: bind them with functools",
     _with("devices=jax.devices()"): "it is given devices: leave that out if it runs on all devices",
-    _with("devices=jax.devices()[:2]"): "it has devices of its own",
+    _with("devices=jax.devices()[:2]"): "it is given devices: leave that out",
+    _with("devices=None or []"): "it has devices of its own",
     _with("axis_size=2"): "it has `axis_size=`",
     _with("backend='cpu'"): "it has `backend=`",
     SCRIPT.replace("step, axis", "step, # of one device\n    axis"): "there are comments inside `",

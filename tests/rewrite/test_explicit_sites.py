@@ -367,7 +367,7 @@ def test_a_comment_stays_with_its_statement() -> None:
 
 
 COUNTED = {
-    "4": {"rows": "x = np.arange(4, dtype=np.float32)"},
+    "4": {"rows": "x = np.arange(4.0, dtype=np.float32)"},
     "n_chains": {"rows": "n_chains = int('4'); x = np.ones((n_chains,), np.float32)"},
     "n": {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
     "3": {

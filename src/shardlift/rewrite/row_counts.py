@@ -68,12 +68,15 @@ def _number_said(file: File, place: ast.AST, other: File, arguments: list[ast.ex
     rows, made = _names_made(other, _is_row), _parts_of_devices(other)
     if not made and not any(_is_row(other, argument, rows) for argument in arguments):
         made = [number for argument in arguments if (number := _rows_of(other, argument))]
-    texts = {ast.unparse(number) for number in made if _is_known(file, place, other, number)}
+    texts = {text for number in made if (text := _text_of(file, place, other, number))}
     return texts.pop() if len(texts) == 1 else None
 
 
-def _is_known(file: File, place: ast.AST, other: File, number: ast.expr) -> bool:
-    return _is_number(number) or (other is file and means_the_same(file, number, place))
+def _text_of(file: File, place: ast.AST, other: File, number: ast.expr) -> str | None:
+    if isinstance(number, ast.Constant) and _is_number(number):
+        return str(number.value).removesuffix(".0")  # jnp.arange(8.0)
+    is_there = other is file and means_the_same(file, number, place)
+    return ast.unparse(number) if is_there else None
 
 
 def _rows_of(file: File, expression: ast.expr) -> ast.expr | None:

@@ -122,6 +122,11 @@ MOVED: dict[str, dict[str, str]] = {
 }
 # They leave pmap at the site; with the helper, they keep it.
 KEPT_BY_HELPER: dict[str, dict[str, str]] = {
+    "devices that are given": _program(
+        "def main():\n"
+        "    p = jax.pmap(lambda x: jax.lax.all_gather(x, 'i'), 'i', devices=jax.devices()[2:6])\n"
+        "    return p(x[:4])\n"
+    ),
     "np that is jax.numpy": _program(
         "def main():\n    p = jax.pmap(lambda x: np.sin(x), in_axes=1)\n    return p(x.T), np.cos(x)\n",
         "import jax\nimport jax.numpy as np\n",
@@ -191,11 +196,6 @@ KEPT: dict[str, dict[str, str]] = {
         "    def __call__(self, x):\n        return self.by * x\n\n\n"
         "def main():\n    return [jax.pmap(f)(x) for f in (Scale('a', 2.0), Scale('a', 3.0))]\n",
         f"import dataclasses\n{_HEAD}",
-    ),
-    "devices that are given": _program(
-        "def main():\n"
-        "    p = jax.pmap(lambda x: jax.lax.all_gather(x, 'i'), 'i', devices=jax.devices()[2:6])\n"
-        "    return p(x[:4])\n"
     ),
     "axis_size and backend": _program(
         "def main():\n"

@@ -68,21 +68,15 @@ item[0]
 np.asarray(item)
 item.shape
 f'{item[0]}'
-np.asarray(item[0]).mean()
-jax.device_get(item)[0]
 jax.device_get(item[0])
-item[0].tolist()
 """.strip().splitlines()
 WHOLE = """
-print(jax.tree.map(np.shape, {0}))
 print(jax.tree.map(lambda v: np.asarray(v)[0], {0}))
 print(jax.tree.map(lambda v: v[0], {0}))
-print(jax.device_get({0}))
 print(jax.device_get(jax.tree.map(lambda v: v[0], {0})))
 show(jax.tree.leaves({0})[0][0])
 print(len({0}), type({0}).__name__)
 print('%s' % (jax.tree.map(np.asarray, {0}),))
-box.kept = {0}; print(jax.tree.map(np.mean, box.kept))
 print([digest(leaf) for leaf in jax.tree.leaves({0})])
 """.strip().splitlines()
 NAMED = """
@@ -90,7 +84,6 @@ print(jax.tree.map(np.asarray, {0}._asdict()))
 """.strip().splitlines()
 DICT = """
 print({{k: jax.tree.map(np.asarray, v) for k, v in {0}.items()}})
-print(sorted({0}))
 print(jax.tree.map(np.asarray, dict({0}, more=1)))
 """.strip().splitlines()
 SEQUENCE = """
@@ -98,66 +91,44 @@ print([jax.tree.map(np.shape, v) for v in {0}])
 print(jax.tree.map(np.sum, {0}[::-1]))
 """.strip().splitlines()
 ARRAY = """
-print({0})
 print(np.asarray({0}))
 print({0}.shape, {0}.ndim, {0}.dtype)
 print({0}[0])
 print(np.asarray({0}[0]))
-print({0}[-1])
 print({0}[:1])
 print(f'{{{0}[0]}}')
-print('{{}}'.format({0}[0]))
-print('%s' % {0}[0])
-print({0}.mean())
-print({0}[0].mean())
 print(np.asarray({0}[0]).mean())
-print(np.mean({0}), np.max({0}))
 print(len({0}))
 print(jax.device_get({0}))
 print(jax.device_get({0}[0]))
-print(jax.device_get({0})[0])
-print({0}.tolist())
 print(json.dumps({0}[0].tolist()))
 print(digest({0}), digest({0}[0]))
-print({0}.reshape(-1))
-print({0} + 1)
 print({0}[0] + 1)
-print(jnp.concatenate([{0}, {0}]).shape)
 for row in {0}: print(row)
 print([float(np.sum(row)) for row in {0}])
 one, two = {0}; print(one, two)
-print(max(np.asarray({0}).ravel()))
 print(str({0}[0]), repr({0}[0].shape))
 show({0}, {0}[0])
-show(*{0})
 box.x = {0}; print(box.x[0])
 kept = [{0}]; print(kept[0])
-kept = {{'k': {0}}}; print(kept['k'][0])
-file = io.BytesIO(); np.save(file, {0}); print(digest(file.getvalue()))
 file = io.BytesIO(); np.save(file, {0}[0]); print(digest(file.getvalue()))
 print(jax.tree.map(lambda v: v[0], {0}))
 print(np.array_equal({0}[0], {0}[1]))
 print((lambda v: v[0])({0}))
 print({0}.at[0].set(7))
-print({0}.sum(axis=0))
 """.strip().splitlines()
 SCALAR_ARRAY = """
 print({0}.weak_type, ({0} + jnp.int8(1)).dtype)
-print(repr({0}[0]))
 print(float({0}[0]))
 print('%.2f' % {0}[0])
-print(int({0}[0]) + 1)
 print(f'{{float({0}[0]):.3f}}')
 print({0}[0].item())
 print(list(map(float, {0})))
 """.strip().splitlines()
 ROW_ARRAY = """
 print({0}[0, 1])
-print({0}[0][1])
 print({0}[:, 0])
 print(float({0}[0][2]))
-print({0}.T.shape)
-print({0}[0].shape)
 print(float({0}[0].sum()))
 """.strip().splitlines()
 
@@ -220,7 +191,7 @@ class Writer:
     def mapped(self, tree: Tree) -> str:
         """Define a mapped function of one argument; returns its name."""
         name, body, axis = self.name("f"), build(tree, self.rng), 'axis_name="i"'
-        form = self.rng.randrange(7)
+        form = self.rng.randrange(6)
         if form == 0:
             self.add(f"{name} = jax.pmap(lambda x: {body}, {axis})")
         elif form == 1:
@@ -235,10 +206,6 @@ class Writer:
         elif form == 4:  # a function that something else uses too
             self.add(f"def body_{name}(x):", f"    return {body}", "", "")
             self.add(f"{name} = jax.pmap(body_{name}, {axis})", f"other_{name} = body_{name}")
-        elif form == 5:
-            self.add(f"def body_{name}(k, x):", "    x = x * k", f"    return {body}", "", "")
-            self.add(f"p_{name} = jax.pmap(body_{name}, {axis}, static_broadcasted_argnums=0)")
-            self.add("", "", f"def {name}(x):", f"    return p_{name}(2, x)", "", "")
         else:
             axes = "None"
             if tree.kind == "tuple" and self.rng.random() < 0.8:
@@ -267,9 +234,6 @@ class Writer:
         body = build(tree, rng)
         self.add(f"def body_{step}(w, x):", f"    return {update}, {body}", "", "")
         self.add(f'{step} = jax.pmap(body_{step}, axis_name="i")')
-        if rng.random() < 0.2:  # a Python number
-            self.counter(step, metrics, tree)
-            return
         placed = rng.choice(
             (
                 "jax.device_put_replicated(W, jax.local_devices())",
@@ -283,20 +247,6 @@ class Writer:
         self.use(state, ROW)
         if rng.random() < 0.3:
             self.use(state, ROW)
-
-    def counter(self, step: str, metrics: str, tree: Tree) -> None:
-        """A loop with a state whose counter begins as a Python number."""
-        count = self.name("count")
-        start = self.rng.choice(("0", "np.int32(0)", "1.5"))
-        self.add(f"{step} = jax.pmap(lambda s, x: ({{'w': s['w'] + x, 'n': s['n'] + 1}}, ")
-        self.add(f"    {build(tree, self.rng)}), axis_name='i')")
-        self.add(f"{count} = jax.device_put_replicated({{'w': W, 'n': {start}}}, ")
-        self.add("    jax.local_devices())", "for turn in range(2):")
-        self.add(f"    {count}, {metrics} = {step}({count}, X + turn)")
-        self.use(metrics, tree)
-        self.add(f"number, row = {count}['n'], {count}['w']")
-        self.use("number", SCALAR)
-        self.use("row", ROW)
 
     # ---- uses
 

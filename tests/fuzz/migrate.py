@@ -113,7 +113,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.migrate", description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--show", type=int, default=5, help="findings that are printed")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
     found: list[Finding] = []
@@ -121,7 +120,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.start, options.start + options.count):
             new = check(number, Path(folder) / "program.py", counts)
-            for finding in new[: max(0, options.show - len(found))]:
+            for finding in new[: max(0, 5 - len(found))]:
                 print(finding, flush=True)
             found += new
             if number % 100 == 99:  # the functions of programs are gone, their programs are not

@@ -57,6 +57,19 @@ def run(text: str) -> Any:
     return jax.block_until_ready(names["main"]())
 
 
+def moved(before: str) -> str:
+    """The text after, which computes the same bits, and stays as it is."""
+    text = after(before)
+    assert after(text) == text
+    np.testing.assert_array_equal(run(before), run(text))
+    return text
+
+
+def whole_main(lines: str) -> str:
+    """`main` with other lines below its rows."""
+    return MAIN.replace("    {site}\n    return p_step(x, x)\n", lines[1:])
+
+
 def test_the_site_makes_its_mesh_and_writes_its_calls() -> None:
     text = after(program())
     assert textwrap.dedent(SITE_WRITTEN) in text
@@ -125,12 +138,8 @@ WHOLE_WRITTEN = """
 
 
 def test_an_argument_that_is_whole_may_be_on_one_device() -> None:
-    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", WHOLE_SITE[1:])
-    before = program(main=main).replace("x + jax", "x['w'] + jax")
-    text = after(before)
-    assert WHOLE_WRITTEN in text
-    assert after(text) == text
-    np.testing.assert_array_equal(run(before), run(text))
+    before = program(main=whole_main(WHOLE_SITE)).replace("x + jax", "x['w'] + jax")
+    assert WHOLE_WRITTEN in moved(before)
 
 
 DECORATED_STATIC = """
@@ -189,12 +198,10 @@ def unused_on_device(x, k):
 
 
 def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
-    text = after(DECORATED_STATIC)
+    text = moved(DECORATED_STATIC)
     assert WRAPPED.partition("@dots\n")[0] in text
     assert WRAPPED.partition("@dots\n")[2] in text
     assert "pmap" not in text
-    assert after(text) == text
-    np.testing.assert_array_equal(run(DECORATED_STATIC), run(text))
     lazy = DECORATED_STATIC.partition("if __name__")[0].replace("unused(x, k)", "main2(x, k)")
     called = after(lazy.replace("    return step", "    main2(ones, 2)\n    return step"))
     assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))," in called
@@ -229,14 +236,10 @@ WHOLE_ARGUMENTS = """
 
 
 def test_whole_arguments_that_are_numbers_are_not_placed_and_several_share_a_sharding() -> None:
-    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", WHOLE_ARGUMENTS[1:])
-    before = program(main=main)
-    text = after(before)
+    text = moved(program(main=whole_main(WHOLE_ARGUMENTS)))
     assert "    replicated = jax.NamedSharding(mesh, jax.P())\n" in text
     assert "in_shardings=(replicated, replicated, None, None)," in text
     assert text.count("in_shardings=") == 1
-    assert after(text) == text
-    np.testing.assert_array_equal(run(before), run(text))
 
 
 STATIC_SITE = """
@@ -277,14 +280,9 @@ STATIC_WRITTEN = """
 
 @pytest.mark.parametrize(("axes", "first"), [("None", "jax.device_put(1.5)"), ("0", "x")])
 def test_the_last_arguments_may_be_static(axes: str, first: str) -> None:
-    site = STATIC_SITE.format(axes=axes, first=first)
-    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", site[1:])
-    before = program(main=main)
-    text = after(before)
+    text = moved(program(main=whole_main(STATIC_SITE.format(axes=axes, first=first))))
     assert (STATIC_WRITTEN in text) is (axes == "None")
     assert "static_argnums=(2, 3)," in text
-    assert after(text) == text
-    np.testing.assert_array_equal(run(before), run(text))
 
 
 @pytest.mark.parametrize(
@@ -303,7 +301,7 @@ def test_names_of_sharding_are_those_that_the_file_imports(
     line: str, mesh: str | None, named: str | None, spec: str | None
 ) -> None:
     mesh, named, spec = mesh or "jax.sharding.Mesh", named or "jax.NamedSharding", spec or "jax.P"
-    main = MAIN.replace("    {site}\n    return p_step(x, x)\n", WHOLE_SITE[1:])
+    main = whole_main(WHOLE_SITE)
     whole = f"{line}\n" + program(main=main).replace("x + jax", "x['w'] + jax")
     text = after(whole)
     written = WHOLE_WRITTEN.replace("jax.sharding.Mesh", mesh).replace("jax.P", spec)
@@ -345,18 +343,13 @@ ROWS_THAT_ARE_THE_DEVICES = {
 
 @pytest.mark.parametrize("rows", ROWS_THAT_ARE_THE_DEVICES.values())
 def test_rows_are_one_per_device_unless_the_text_says_otherwise(rows: str) -> None:
-    before = program(rows=rows)
-    text = after(before)
-    assert "per_row(" in text
-    np.testing.assert_array_equal(run(before), run(text))
+    assert "per_row(" in moved(program(rows=rows))
 
 
 def test_what_is_bound_beforehand_is_a_call() -> None:
     call = "functools.partial(p_step, x)(x)"
     before = "import functools\n" + program(main=MAIN.replace("p_step(x, x)", call))
-    text = after(before)
-    assert "per_row(step)" in text
-    np.testing.assert_array_equal(run(before), run(text))
+    assert "per_row(step)" in moved(before)
 
 
 def test_a_comment_stays_with_its_statement() -> None:
@@ -414,11 +407,7 @@ SHARED = {
 
 @pytest.mark.parametrize("parts", SHARED.values(), ids=list(SHARED))
 def test_where_rows_or_calls_are_not_known_the_helper_counts_them(parts: dict[str, str]) -> None:
-    before = program(**parts)
-    text = after(before)
-    assert "p_step = spmd_map(step, " in text
-    assert after(text) == text
-    np.testing.assert_array_equal(run(before), run(text))
+    assert "p_step = spmd_map(step, " in moved(program(**parts))
 
 
 KEPT = {
@@ -526,9 +515,7 @@ def _same():
 def test_what_is_mapped_again_and_again_keeps_pmap(parts: tuple[str, str]) -> None:
     rows = "np.zeros((jax.device_count(), 2), np.float32)"
     before = f"{HEAD}{MADE}\n{OBJECT.format(init=parts[0], fit=parts[1], ROWS=rows)}"
-    text = after(before)
-    assert ("jax.pmap" in text) is (parts in AGAIN.values())
-    np.testing.assert_array_equal(run(before), run(text))
+    assert ("jax.pmap" in moved(before)) is (parts in AGAIN.values())
 
 
 FOLLOWED = {
@@ -557,9 +544,7 @@ def _apply(mapped, x):
 def test_calls_are_found_where_names_lead(site: str) -> None:
     used = [part for part in MAKERS.split("\n\n\n") if part.strip()[4:9] in site]
     before = HEAD + "\n\n" + "\n\n\n".join(used) + "\n" + MAIN.format(site=site, rows=ROWS)
-    text = after(before)
-    assert "jax.pmap" not in text
-    np.testing.assert_array_equal(run(before), run(text))
+    assert "jax.pmap" not in moved(before)
 
 
 def test_a_module_that_may_not_touch_devices_makes_its_mesh_when_it_is_called() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.check.engine import RuleSelection, check_texts
+from shardlift.check.engine import RuleSelection
 from shardlift.check.rules import all_rules
+from shardlift.cli.check_files import check_files
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.marks import rewriter_of
 from shardlift.rewrite.results import Migration
 from shardlift.source.model import Example, Finding, Kind, Rewriter
 from shardlift.source.settings import Settings
@@ -25,8 +25,11 @@ Texts = Mapping[str, str]
 
 
 def _findings(texts: Texts, settings: Settings) -> list[Finding]:
-    reports = check_texts(texts, RuleSelection(), settings, rewriter_of)
-    return [finding for report in reports.values() for finding in report.findings]
+    for path, text in texts.items():
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_bytes(text.encode())
+    reports = check_files([*texts], RuleSelection(), settings)
+    return [finding for report in reports for finding in report.findings]
 
 
 def _rewrite(texts: Texts, goal: Goal, settings: Settings) -> Migration:
@@ -82,7 +85,10 @@ CASES = _examples()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_marked_is_what_the_command_writes(name: str) -> None:
+def test_what_is_marked_is_what_the_command_writes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     texts, settings = CASES[name]
     before = _findings(texts, settings)
     done = _rewrite(texts, Goal.FIX, settings)

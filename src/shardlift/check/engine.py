@@ -119,14 +119,13 @@ def check_texts(
     texts: Mapping[str, str],
     options: RuleSelection = RuleSelection(),
     settings: Settings = Settings(),
-    rewriter_of: RewriterOf = lambda *_: Rewriter.HAND,
 ) -> dict[str, FileReport]:
     """Check several texts that may import each other."""
     contents = {path: text.encode() for path, text in texts.items()}
     project = Project(contents, lambda path: read_source(path, contents[path]), settings)
 
     def check(path: str, exports: frozenset[Export]) -> FileReport:
-        return check_file(project, path, contents[path], options, exports, rewriter_of=rewriter_of)
+        return check_file(project, path, contents[path], options, exports)
 
     return dict(zip(contents, check_paths(tuple(contents), check), strict=True))
 

@@ -40,6 +40,10 @@ def check_files(
 
     with _without_collection():
         reports = check_paths(paths, look, tick)
+        if any(f.rewriter is Rewriter.MIGRATE_IF_MOST for r in reports for f in r.findings):
+            from shardlift.rewrite.marks import settle
+
+            reports = settle(project, reports)
         project.trim(most=0)  # before the collector is back, which would look at every tree
         return reports
 

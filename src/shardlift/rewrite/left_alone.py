@@ -30,10 +30,11 @@ _BRANCHES = (ast.If, ast.IfExp)
 
 def why_left_alone(file: File, mention: Mention) -> str | None:
     """Why a site is not rewritten, whatever it maps; None if it may be."""
-    if (project := _copied_project(file)) is not None:
-        return f"it is in a copy of {project}: change it there, and copy it again"
-    if _OF_NBDEV.search(file.source.text):
-        return "nbdev makes a module of a notebook here: map it by hand, and export what that needs"
+    if why_left_alone not in file.memo:  # a file may have hundreds of sites
+        file.memo[why_left_alone] = _why_file_left_alone(file)
+    reason: str | None = file.memo[why_left_alone]
+    if reason is not None:
+        return reason
     if _explains_pmap(file, mention):
         return "this part of the notebook is about pmap: its text has to change along"
     if _tests_pmap(file, mention):
@@ -42,6 +43,14 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
         name = file.called(other)
         where = f"line {file.span(other).line}"
         return f"the other branch, {where}, has {name} of the same function: choose one by hand"
+    return None
+
+
+def _why_file_left_alone(file: File) -> str | None:
+    if (project := _copied_project(file)) is not None:
+        return f"it is in a copy of {project}: change it there, and copy it again"
+    if _OF_NBDEV.search(file.source.text):
+        return "nbdev makes a module of a notebook here: map it by hand, and export what that needs"
     return None
 
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
+from shardlift.check.engine import FileReport
+from shardlift.rewrite import removed_names, sites
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.passes import STEPS
-from shardlift.rewrite.removed_names import rewrite as rewrite_names
 from shardlift.rewrite.repairs import is_repair
+from shardlift.rewrite.sites import count, leaving_sites, rewrite_if_most, why_all_stay
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN
-from shardlift.source.model import Kind, Match, Rewriter, Rule
+from shardlift.source.model import Finding, Kind, Match, Rewriter, Rule
+from shardlift.source.project import Project
 from shardlift.source.values import Mapped, Transform
 
 _MAPS = frozenset({Kind.SITE, Kind.VALUE})
+_STEPS = (
+    rewrite_if_most,
+    *(step for step in STEPS if step not in (sites.rewrite, removed_names.rewrite)),
+)
 
 
 def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
-    """The command after which a finding is gone."""
+    """The command after which a finding is gone. What `settle` has to decide is left open."""
     if Kind.NAME in rule.rewritten_as and match.edits:
         return Rewriter.FIX
     if not rule.rewritten_as - {Kind.NAME}:
@@ -29,14 +37,27 @@ def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     return next(rewriter for rewriter in reversed(Rewriter) if rewriter in rewriters)
 
 
+def settle(project: Project, reports: Iterable[FileReport]) -> list[FileReport]:
+    """The reports of all files of a project: now it is known whether most of its sites leave."""
+    most = Rewriter.MIGRATE if why_all_stay(project) is None else Rewriter.HAND
+
+    def settled(finding: Finding) -> Finding:
+        waits = finding.rewriter is Rewriter.MIGRATE_IF_MOST
+        return replace(finding, rewriter=most) if waits else finding
+
+    return [replace(r, findings=tuple(dict.fromkeys(map(settled, r.findings)))) for r in reports]
+
+
 def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
     changes = _changes_at(file, rule, node)
     if not changes:
-        elsewhere = rule.rewritten_as & _MAPS and _is_mapped_elsewhere(file, node)
-        return Rewriter.MIGRATE if elsewhere else Rewriter.HAND
+        return _rewriter_elsewhere(file, node) if rule.rewritten_as & _MAPS else Rewriter.HAND
     if not all(change.edits for change in changes):
         return Rewriter.HAND
-    return Rewriter.FIX if all(is_repair(file, edit) for edit in changes) else Rewriter.MIGRATE
+    if all(is_repair(file, change) for change in changes):
+        return Rewriter.FIX
+    leaves = any(change.node in leaving_sites(file) for change in changes)
+    return Rewriter.MIGRATE_IF_MOST if leaves else Rewriter.MIGRATE
 
 
 def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
@@ -56,8 +77,8 @@ def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
 def _changes(file: File) -> list[Match]:
     """What `migrate` changes, or refuses to change, but for removed names."""
     if _changes not in file.memo:
-        steps = (step for step in STEPS if step is not rewrite_names)
-        file.memo[_changes] = [match for step in steps for match in step(file, Goal.SHARD_MAP)]
+        file.memo[_changes] = [match for step in _STEPS for match in step(file, Goal.SHARD_MAP)]
+        count(file)  # while it is resolved
     changes: list[Match] = file.memo[_changes]
     return changes
 
@@ -79,15 +100,16 @@ def _lines(node: ast.AST) -> range:
     return range(first, (getattr(node, "end_lineno", None) or first) + 1)
 
 
-def _is_mapped_elsewhere(file: File, node: ast.AST) -> bool:
-    """Whether a function is mapped by a name whose pmap is rewritten where the name is made."""
-    for site in file.sites:
-        if site.node is node:
-            files = {file, *_files(file, site.transform, node)}
-            mapping = [c for other in files for c in _changes(other) if c.kind in _MAPS]
-            own = site.transform.origin in OWN and not file.many_processes
-            return own and all(change.edits for change in mapping)
-    return False
+def _rewriter_elsewhere(file: File, node: ast.AST) -> Rewriter:
+    """Who rewrites a function that is mapped by a name, where the name is made."""
+    site = next((site for site in file.sites if site.node is node), None)
+    if site is None or site.transform.origin not in OWN or file.many_processes:
+        return Rewriter.HAND
+    files = {file, *_files(file, site.transform, node)}
+    mapping = [c for other in files for c in _changes(other) if c.kind in _MAPS]
+    if not all(change.edits for change in mapping):
+        return Rewriter.HAND
+    return Rewriter.MIGRATE_IF_MOST if any(map(leaving_sites, files)) else Rewriter.MIGRATE
 
 
 def _files(file: File, transform: Transform, node: ast.AST) -> Iterator[File]:

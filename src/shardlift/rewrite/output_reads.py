@@ -44,9 +44,9 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """`x[0]`, alone or in a tree map, where it reads what a mapped function returned."""
     if goal is Goal.SHIM:
         return  # they work, if slowly
-    for call in file.index.nodes(ast.Call):
+    for call in (node for node in file.index.nodes(ast.Call) if _maps_tree(file, node)):
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
-        whole = whole or (_maps_tree(file, call) and fetched_row(file, call.args[0]) is not None)
+        whole = whole or fetched_row(file, call.args[0]) is not None
         if (whole and call in _slow_maps(file)) or _is_own_helper(file, call):
             yield _read_tree(file, call, goal)
     for node in file.index.nodes(ast.Subscript):
@@ -116,21 +116,19 @@ def _slow_maps(file: File) -> frozenset[ast.AST]:
 
 
 def _maps_tree(file: File, call: ast.Call) -> bool:
-    return file.called(call) in TREE_MAPS and len(call.args) == 2 and not call.keywords
+    return len(call.args) == 2 and not call.keywords and file.called(call) in TREE_MAPS
 
 
 def _replaces_rows(file: File, call: ast.Call) -> bool:
     """`state = jax.tree.map(…, state)`: nobody puts the first row together with the others."""
     statement = file.index.parents.get(call)
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not call.args:
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
     return file.text(statement.targets[0]) == file.text(call.args[-1])
 
 
 def _is_own_helper(file: File, call: ast.Call) -> bool:
     """Whether a tree map is the project's own `unreplicate`, called with an output of pmap."""
-    if not _maps_tree(file, call):
-        return False
     is_read = first_row_in(file, call.args[0]) is not None
     return is_read and scope_name(file, call) in _own_helpers(file)
 

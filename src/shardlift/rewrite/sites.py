@@ -64,15 +64,25 @@ COMPARED = "it is compared with pmap, and what it is compared with may be rewrit
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """Every mention of pmap in a file, rewritten or refused."""
+    leaving = leaving_sites(file) if goal is not Goal.FIX else frozenset()
+    reason = why_all_stay(file.project) if leaving else None
+    for match in rewrite_if_most(file, goal):
+        stays = reason is not None and match.node in leaving
+        yield Match(match.node, reason or "", kind=Kind.SITE) if stays else match
+
+
+def rewrite_if_most(file: File, goal: Goal) -> Iterator[Match]:
+    """The same, as if most sites of the project could leave pmap."""
     if goal is Goal.SHIM:
         return
     yield from _refused(file)
-    plain = _plain(file) if goal is not Goal.FIX else []
-    reason = _why_all_stay(file.project) if any(match.edits for match in plain) else None
-    for match in plain:
-        stays = reason is not None and match.edits
-        yield Match(match.node, reason or "", kind=Kind.SITE) if stays else match
+    yield from _plain(file) if goal is not Goal.FIX else ()
     yield from _others(file)
+
+
+def leaving_sites(file: File) -> frozenset[ast.AST]:
+    """The sites that leave pmap only if most sites of the project can."""
+    return frozenset(match.node for match in _plain(file) if match.edits)
 
 
 def _read(file: File) -> tuple[list[Match], dict[Mention, Options]]:
@@ -107,7 +117,7 @@ def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
 
 
 def _refused(file: File) -> list[Match]:
-    """Nested pmaps and what is refused. It is kept with the tree, for `_counts` asks, too."""
+    """Nested pmaps and what is refused. It is kept with the tree, for `count` asks, too."""
     if _refused not in file.index.memo:
         file.index.memo[_refused] = _read(file)[0]
     refused: list[Match] = file.index.memo[_refused]
@@ -172,34 +182,38 @@ def _needs_helper(file: File) -> bool:
     return any(isinstance(form, str) and _rename(file, m, sites[m]).edits for m, form in forms)
 
 
-def _why_all_stay(project: Project) -> str | None:
+def why_all_stay(project: Project) -> str | None:
     """Why no site of a project is rewritten: most of them cannot be."""
-    if _why_all_stay not in project.memo:
+    if why_all_stay not in project.memo:
         changed, kept = (sum(numbers) for numbers in zip(*_counts(project), strict=True))
-        project.memo[_why_all_stay] = (
+        project.memo[why_all_stay] = (
             f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it: to "
             "migrate some of them, give their paths alone"
             if changed <= kept
             else None
         )
-    reason: str | None = project.memo[_why_all_stay]
+    reason: str | None = project.memo[why_all_stay]
     return reason
 
 
 def _counts(project: Project) -> Iterator[tuple[int, int]]:
     for file in project.files_with("pmap"):
         fresh = project.fresh()
-        yield _count(fresh.file(file.path))
+        yield count(fresh.file(file.path))
         fresh.close()
 
 
-def _count(file: File) -> tuple[int, int]:
+def count(file: File) -> tuple[int, int]:
     """How many sites of a file can leave pmap, and how many cannot."""
-    changed = {match.node for match in (*_refused(file), *_plain(file)) if match.edits}
-    sites = [site for site in file.sites if site.role is Role.MAP]
-    own = {site.node for site in sites if site.transform.origin in OWN}
-    aside = {m.node for m in file.mentions if why_left_alone(file, m) is not None}
-    return len(changed), len(own - changed - aside) if not _tests_a_stand_in(file) else 0
+    counts: dict[str, tuple[int, int]] = file.project.memo.setdefault(count, {})
+    if file.path not in counts:
+        changed = {match.node for match in (*_refused(file), *_plain(file)) if match.edits}
+        sites = [site for site in file.sites if site.role is Role.MAP]
+        kept = {site.node for site in sites if site.transform.origin in OWN} - changed
+        rest = (m for m in file.mentions if m.node in kept)
+        aside = {mention.node for mention in rest if why_left_alone(file, mention) is not None}
+        counts[file.path] = len(changed), 0 if _tests_a_stand_in(file) else len(kept - aside)
+    return counts[file.path]
 
 
 def _why_stuck(file: File) -> str | None:

@@ -38,6 +38,7 @@ class Rewriter(StrEnum):
 
     FIX = "fix"
     MIGRATE = "migrate"
+    MIGRATE_IF_MOST = "migrate, if most sites of the project leave pmap"  # while files are read
     HAND = "by hand"  # neither: the advice of the rule says what to write
 
 

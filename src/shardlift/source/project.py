@@ -43,7 +43,6 @@ class Project:
         self._files: dict[str, File] = {}
         self._trees: dict[str, tuple[Source, Index] | None] = {}
         self._texts: dict[str, str] = {}
-        self._words: dict[str, frozenset[str]] = {}
         self._evidence_of: dict[str, Evidence | None] = {}
         # What is found about all files, by the function that finds it.
         self.memo: dict[object, Any] = {}
@@ -137,7 +136,7 @@ class Project:
     def trim(self, most: int = 3_000_000) -> bool:
         """Drop all parsed files if they have more than `most` characters; True if so.
 
-        Texts and their words are small beside trees: they are kept up to ten times as many.
+        Texts are small beside trees: they are kept up to ten times as many.
         """
         trees = [tree for tree in self._trees.values() if tree is not None]
         if sum(len(source.text) for source, _ in trees) < most:
@@ -146,7 +145,6 @@ class Project:
         self._trees.clear()
         if sum(map(len, self._texts.values())) > 10 * most:
             self._texts.clear()
-            self._words.clear()
         return True
 
     def has_module(self, parts: tuple[str, ...], near: str) -> bool:
@@ -170,9 +168,9 @@ class Project:
     def files_with(self, name: str, among: Collection[str] | None = None) -> Iterator[File]:
         """The files whose texts have a name, as far as they can be read; of some paths, or all."""
         for path in self.paths if among is None else sorted(among, key=PurePath):
-            if path not in self._words:
-                self._words[path] = frozenset(re.findall(r"\w+", self._text(path)))
-            file = self._open(path) if name in self._words[path] else None
+            text = self._text(path)
+            is_named = name in text and re.search(rf"\b{name}\b", text) is not None
+            file = self._open(path) if is_named else None
             if file is not None:
                 yield file
 

@@ -78,6 +78,7 @@ def test_the_successor_is_there_on_every_line_of_jax(row: Removed) -> None:
     assert _is_there(row.successor)
 
 
+@pytest.mark.filterwarnings("ignore:jax.interpreters.pxla.thread_resources:DeprecationWarning")
 @pytest.mark.parametrize("row", [row for row in TABLE if row.same], ids=lambda row: row.name)
 def test_what_migrate_imports_is_there(row: Removed) -> None:
     module, name = importable(row)

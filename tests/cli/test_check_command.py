@@ -37,11 +37,11 @@ def test_findings_exit_1(project: Path) -> None:
     first = "train.py:3:8: SL201 [migrate] `train` is pmapped\n"
     assert (result.exit_code, result.output.startswith(first)) == (1, True)
     assert _run("-q").output == first
-    assert "passed over: other.py" in _run("--verbose").output
+    assert "skipped: other.py" in _run("--verbose").output
     none = _run("other.py")
     assert none.exit_code == 0
     assert "No findings in 1 file, 0 pmap sites. Checked for JAX" in none.output
-    assert "2 files: 1 read, 1 passed over" in result.output
+    assert "2 files: 1 read, 1 skipped" in result.output
     closing = " ".join(result.output.split("looks for). ")[-1].split())
     assert "1 finding in 1 file, 1 pmap site: 1 [migrate]. Checked for JAX 0.12" in closing
     assert closing.endswith("Next: shardlift migrate")

@@ -62,7 +62,7 @@ from shardlift.source.model import Level
     help=f"Write all findings to {NAME} in the root of the project, and report none.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Findings only.")
-@click.option("--verbose", "-v", is_flag=True, help="Also the files that were passed over.")
+@click.option("--verbose", "-v", is_flag=True, help="Also the files that were skipped.")
 def check(
     paths: tuple[str, ...],
     style: str | None,
@@ -179,7 +179,7 @@ def _print(report: Report, style: str, quiet: bool, verbose: bool) -> None:
     if verbose:
         for file in report.files:
             if not file.parsed and file.unreadable is None:
-                console.print(Text(f"passed over: {escape_control(file.path)}"), soft_wrap=True)
+                console.print(Text(f"skipped: {escape_control(file.path)}"), soft_wrap=True)
         for path in report.skipped:
             console.print(Text(f"left out: {escape_control(path)}"), soft_wrap=True)
     if not quiet:

@@ -96,8 +96,8 @@ class Report:
         parsed = [file for file in self.files if file.parsed]
         passed = [file for file in self.files if not file.parsed and file.unreadable is None]
         lines = [
-            f"{count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} passed over "
-            "(no word that a rule looks for)."
+            f"{count(len(self.files), 'file')}: {len(parsed)} read, {len(passed)} skipped "
+            "(nothing a rule looks for)."
         ]
         if self.skipped:
             lines.append(

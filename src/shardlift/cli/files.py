@@ -27,7 +27,7 @@ _NOT_CODE = {".git", ".hg", ".svn", "__pycache__", ".mypy_cache", ".ruff_cache",
 
 @dataclass
 class Passed:
-    """What was passed over: on purpose, or because it could not be read."""
+    """What was skipped: on purpose, or because it could not be read."""
 
     skipped: list[str] = field(default_factory=list)  # files and whole folders
     failed: list[tuple[str, str]] = field(default_factory=list)  # with the reason

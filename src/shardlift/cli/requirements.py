@@ -126,10 +126,10 @@ def _why_left(pin: Pin, text: str, migration: Migration, caps: Sequence[Pin]) ->
 
 def _edited(text: str, raised: Sequence[RaisedPin]) -> str:
     """The text of a file with what is raised; empty if nothing is."""
-    edited = [one for one in raised if not one.why_left]
-    for one in sorted(edited, key=lambda one: one.pin.start, reverse=True):
-        pin = one.pin
-        new = one.new[one.new.index(">=") :] if pin.constraint else one.new
+    edited = [change for change in raised if not change.why_left]
+    for change in sorted(edited, key=lambda change: change.pin.start, reverse=True):
+        pin, new = change.pin, change.new
+        new = new[new.index(">=") :] if pin.constraint else new
         text = text[: pin.start] + new + text[pin.start + len(pin.constraint or pin.text) :]
     return text if edited else ""
 
@@ -145,11 +145,12 @@ def needs(
     cause = f", for {place}" if place else ""
     only = "" if by_program else " in tests, examples and notebooks"
     yield f"The new text needs JAX {'.'.join(map(str, needed))} or newer{only}{cause}."
-    for one in requirements.raised:
-        where, old, new = code(f"{one.pin.path}:{one.line}"), code(one.pin.text), code(one.new)
-        if not one.why_left:
+    for change in requirements.raised:
+        pin, why = change.pin, change.why_left
+        where, old, new = code(f"{pin.path}:{change.line}"), code(pin.text), code(change.new)
+        if not why:
             yield f"- {where}: {old} -> {new}"
         else:
-            yield f"- {where}: {old} has to be {new}, and is not edited: {one.why_left}."
-    if any(one.pin.text.startswith("flax") for one in requirements.raised):
+            yield f"- {where}: {old} has to be {new}, and is not edited: {why}."
+    if any(change.pin.text.startswith("flax") for change in requirements.raised):
         yield "- An older flax does not run on the newest JAX."

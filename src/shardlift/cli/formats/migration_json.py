@@ -44,10 +44,11 @@ def _left(report: RewriteReport, files: Sequence[FileResult]) -> Iterator[Item]:
         yield from (item("refused", c.reason, file.path, c.span) for c in file.refused)
         yield from (item("guarded", c.reason, file.path, c.span) for c in file.skipped)
     yield from (item("unreadable", why, path) for path, why in report.migration.unreadable)
-    for one in report.requirements.raised:
-        if one.why_left:
-            said = f"{one.pin.text}: {one.why_left}"
-            yield item("requirement", said, one.pin.path, line=one.line, suggestion=one.new)
+    for raised in report.requirements.raised:
+        if raised.why_left:
+            pin, why = raised.pin, raised.why_left
+            more = {"line": raised.line, "suggestion": raised.new}
+            yield item("requirement", f"{pin.text}: {why}", pin.path, None, **more)
     for path, line, old in find_leftovers(report.migration):
         yield item("stale-text", old, path, line=line)
 

@@ -146,6 +146,7 @@ def _parameters(name: str) -> str:
     import enum
     import importlib
     import inspect
+    import warnings
 
     parts = name.split(".")
     value: Any = None
@@ -153,7 +154,8 @@ def _parameters(name: str) -> str:
         try:
             value = importlib.import_module(".".join(parts[:length]))
             for attribute in parts[length:]:
-                value = getattr(value, attribute)
+                with warnings.catch_warnings(action="ignore"):  # a deprecated name is there
+                    value = getattr(value, attribute)
             break
         except ImportError:
             continue

@@ -8,7 +8,6 @@ from bench.soak import work
 import shardlift
 from shardlift.capture import files
 from shardlift.facts import Recorder
-from shardlift.recording import recorder
 
 CALLS, SHAPES = 1000, 2
 # Arrays may wait for a collector or for a device, and a program or two may come late.
@@ -28,8 +27,7 @@ def test_nothing_grows():
 
 
 @pytest.mark.slow
-def test_nothing_grows_while_recording(monkeypatch):
-    monkeypatch.setattr(recorder, "MOST_SITES", 3)
+def test_nothing_grows_while_recording():
     watching = Recorder(command=["train.py"])
     with watching.observing():
         pmap = watching.pmap(shardlift.pmap)
@@ -38,6 +36,4 @@ def test_nothing_grows_while_recording(monkeypatch):
         list(work(CALLS // 4, pmap, 1, SHAPES))
         capture = watching.capture()
     assert sum(site.calls for site in capture.sites) > CALLS
-    assert len(capture.sites) == 3
-    assert any("sites: a capture holds" in text for text in capture.unseen)
     assert len(files.dumps(capture)) < 1.5 * early + 20_000

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -32,8 +31,7 @@ def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
     folders = {str(above) for path in texts for above in Path(path).parents}
     project = Project.of(*(Source(path, text) for path, text in texts.items()))
     layout = Layout(project, (texts.keys() | folders).__contains__)
-    helpers = {f"/r/{path}": ("replicate",) for path in users}
-    found = find_homes(helpers, layout, lambda path: path in texts)
+    found = find_homes([f"/r/{path}" for path in users], layout, lambda path: path in texts)
     return {
         path.removeprefix("/r/"): (home.path and home.path.removeprefix("/r/"), home.module)
         for path, home in found.items()
@@ -141,48 +139,6 @@ def test_where_the_helpers_are(files: str, home: str) -> None:
     assert homes(texts, *users) == dict.fromkeys(users, (path or None, module))
 
 
-PKG = "pkg/__init__.py | pkg/a.py: {0} | pkg/b.py: {0} | pkg/c.py: import jax"
-
-
-@pytest.mark.parametrize(
-    ("module", "imported", "home"),
-    [
-        ("pkg/jax_utils.py", "from .jax_utils import f", ("pkg/jax_utils.py", ".jax_utils")),
-        (
-            "pkg/o/dist_util.py",
-            "from pkg.o.dist_util import f",
-            ("pkg/o/dist_util.py", "pkg.o.dist_util"),
-        ),
-        ("pkg/utils.py", "from .utils import f", ("pkg/utils.py", ".utils")),
-        # Of two kinds, the one whose name says more; of one kind, none of two.
-        (
-            "pkg/utils.py | pkg/jax_utils.py",
-            "from .utils import f; from .jax_utils import g",
-            ("pkg/jax_utils.py", ".jax_utils"),
-        ),
-        (
-            "pkg/dist_util.py | pkg/jax_utils.py",
-            "from .dist_util import f; from .jax_utils import g",
-            ("pkg/_spmd.py", "._spmd"),
-        ),
-        # It has the name, is a program, imports a file that needs helpers, is elsewhere.
-        *(
-            (f"pkg/jax_utils.py: {text}", "from .jax_utils import f", ("pkg/_spmd.py", "._spmd"))
-            for text in ("def replicate(): ...", "main()", "from . import a", "from . import c")
-        ),
-        ("lib/utils.py", "from lib.utils import f; from . import c", ("pkg/_spmd.py", "._spmd")),
-        ("pkg/nets.py", "from .nets import f", ("pkg/_spmd.py", "._spmd")),
-    ],
-)
-def test_helpers_are_in_the_module_for_such_things(
-    module: str, imported: str, home: tuple[str, str]
-) -> None:
-    files = of(f"{PKG.format(imported)} | {module}")
-    assert homes(files, "pkg/a.py", "pkg/b.py", "pkg/c.py") == dict.fromkeys(
-        ("pkg/a.py", "pkg/b.py", "pkg/c.py"), home
-    )
-
-
 def test_projects_that_do_not_import_each_other_do_not_share() -> None:
     files = of("a/__init__.py | a/m.py | b/__init__.py | b/n.py")
     assert homes(files, "a/m.py", "b/n.py") == {
@@ -215,26 +171,6 @@ def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside() -> None
     )
 
 
-GOOGLE = "from a import b\nfrom a import c\nimport jax\nfrom typing import Any, List\n"
-
-
-def test_one_name_per_line_is_a_style() -> None:
-    site = "f = jax.pmap(g)\ns = jax.device_put_replicated(1, jax.devices())\n"
-    texts = {"pkg/__init__.py": "", "pkg/m.py": f"{GOOGLE}\n{site}"}
-    known = {str(Path(path).absolute()) for path in texts}
-    result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
-    (file,) = result.files
-    assert (
-        "from pkg._spmd import device_put_replicated\nfrom pkg._spmd import spmd_map\n"
-        in file.after
-    )
-    (module,) = result.helper_modules
-    assert (
-        "from collections.abc import Callable\n" in module.after or "Callable" not in module.after
-    )
-    assert not re.search(r"^from collections.abc import .*,", module.after, re.M)
-
-
 def test_the_import_is_among_those_of_the_folder() -> None:
     texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": SITE}
     known = {str(Path(path).absolute()) for path in texts}
@@ -259,13 +195,6 @@ LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         ["."],
         ["pkg.sub.deep.m", "pkg.sub.deep.o"],
         ["pkg/_spmd.py"],
-    ),
-    "a checkout with another name": (
-        "proj_1/__init__.py | proj_1/pk/__init__.py | proj_1/pk/b.py: SITE | "
-        "proj_1/pk/m.py: from proj.pk import b; SITE",
-        ["."],
-        ["proj.pk.m", "proj.pk.b"],
-        ["proj_1/_spmd.py"],
     ),
     "src with an __init__.py": (
         "src/__init__.py | src/pkg/__init__.py | src/pkg/n.py: SITE | "
@@ -295,14 +224,6 @@ LAYOUTS: dict[str, tuple[str, list[str], list[str], list[str]]] = {
         ["bench"],
         ["pkg/_spmd.py"],
     ),
-    # The module for such things, which needs helpers itself, or is rewritten otherwise.
-    "a module of helpers": (
-        "pkg/__init__.py | pkg/jax_utils.py: f = 1; SITE | pkg/b.py: from .jax_utils import f; SITE"
-        " | pkg/a/__init__.py | pkg/a/m.py: from pkg.jax_utils import (; f,; ); SITE",
-        ["."],
-        ["pkg.b", "pkg.a.m"],
-        [],
-    ),
 }
 IMPORT_ALL = """
 import importlib, json, sys
@@ -330,8 +251,6 @@ def test_what_is_written_can_be_imported(tmp_path: Path) -> None:
         assert [os.path.relpath(m.path, folder) for m in result.helper_modules] == expected
         for file in result.changed:
             Path(file.path).write_text(file.after)
-        if (folder / "proj_1").exists():
-            (folder / "proj").symlink_to(folder / "proj_1")
         jobs.append((str(folder), [str(folder / root) for root in roots], modules))
     done = children.run([sys.executable, "-c", IMPORT_ALL, json.dumps(jobs)], timeout=120)
     assert not done.returncode, done.stderr

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from shardlift.rewrite.imports import add_imports, import_more
+from shardlift.rewrite.imports import add_imports
 
 EARLY = "import jax\nf = helper(jax)\nimport sys\n"
 
@@ -90,21 +90,3 @@ def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert parsed.count(text) == 1
     assert max(len(source) for source in parsed if source != text) < 30
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("from .u import A, n\r\nn(1)\r\n", "from .u import A, m, n\r\nn(1)\r\n"),
-        ("from .u import n, a\n", "from .u import n, a, m\n"),
-        ("from .u import (\n    A,\n    n,\n)\n", "from .u import (\n    A,\n    m,\n    n,\n)\n"),
-        ("from .u import (\n    a,  # b\n)\n", "from .u import (\n    a,\n    m,  # b\n)\n"),
-        ("from .u import (\r\n    a\r\n)\r\n", "from .u import (\r\n    a,\r\n    m\r\n)\r\n"),
-        ("from ..u import n\n", None),
-        ("from .u import *\n", None),
-        ("m(1)\nfrom .u import n\n", None),
-        ("from .u import a_name_as_long_as_this_one\n", None),
-    ],
-)
-def test_into_the_statement_of_its_module(text: str, expected: str | None) -> None:
-    assert import_more(text, "from .u import m", 40) == expected

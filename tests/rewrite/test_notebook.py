@@ -92,24 +92,6 @@ def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) ->
     assert all(file.after == document.replace(", optim", "") for file in done.changed)
 
 
-@pytest.mark.parametrize(
-    ("imports", "other", "after"),
-    [
-        ("import os\nimport sys", "x = 1", "import sys"),
-        ("import os\n\n\nx = 1", "x = 1", "x = 1"),
-        ("import os\n", "import x", ""),
-        ("import os\nimport sys", "!ls {os}", "import os\nimport sys"),
-    ],
-)
-def test_a_module_that_only_deleted_text_used_is_dropped(
-    imports: str, other: str, after: str
-) -> None:
-    deleted = "if 'TPU' in os.environ:\n    from jax import cloud_tpu_init"
-    document = notebook(f"{imports}\n{deleted}", other)
-    done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
-    assert sources(done.changed[0].after) == [after, other]
-
-
 def test_no_cell_begins_with_an_empty_line() -> None:
     deleted = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\n"
     after = "import jax\nx = jax.devices()"

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
-import sys
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 
 from shardlift.rewrite.call_format import Style
@@ -17,7 +13,7 @@ from shardlift.rewrite.helpers import (
     required,
 )
 from shardlift.rewrite.home import Home, beside
-from shardlift.rewrite.import_order import has_one_name_per_line, in_order
+from shardlift.rewrite.import_order import in_order
 from shardlift.rewrite.imports import (
     OPTIONAL,
     TopLevel,
@@ -25,20 +21,16 @@ from shardlift.rewrite.imports import (
     add_imports,
     bound_names,
     drop_unused,
-    import_more,
     is_optional,
     not_there,
 )
-from shardlift.rewrite.notebook import code_of, edit_cells, insert_block
+from shardlift.rewrite.notebook import insert_block
 from shardlift.rewrite.passes import (
     Rendering,
 )
 from shardlift.rewrite.results import FileResult
-from shardlift.source.imports import drop_names
-from shardlift.source.model import Edit, HelperRequest
-from shardlift.source.project import Project
-from shardlift.source.scopes import bound_name, index_of
-from shardlift.source.text import read_source
+from shardlift.source.model import HelperRequest
+from shardlift.source.scopes import index_of
 
 
 def finish(draft: Rendering, home: Home) -> FileResult:
@@ -67,7 +59,6 @@ def finish(draft: Rendering, home: Home) -> FileResult:
 
 def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     """A rewritten notebook with its helpers in front of the first use."""
-    _drop_unused_modules(draft)
     source, helpers = draft.before, frozenset(draft.helpers)
     before, text = draft.document, draft.raw
     assert before is not None
@@ -90,30 +81,6 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 
 
-def _drop_unused_modules(draft: Rendering) -> None:
-    """Take out `import os` of a notebook where only text that is gone used it.
-
-    Lines that are not Python may use a module, too: its name must not be in any cell of code.
-    """
-    assert draft.raw is not None
-    if draft.raw == draft.document:
-        return
-    file, edits = Project.of(draft.source).file(draft.source.path), list[Edit]()
-    used, words = index_of(draft.before.text).names, Counter(re.findall(r"\w+", code_of(draft.raw)))
-    gone = {name for name in used if words[name] == 1} & sys.stdlib_module_names
-    for statement in file.index.root.body:
-        if isinstance(statement, ast.Import):
-            unused = [alias for alias in statement.names if bound_name(alias) in gone]
-            edits += drop_names(file, statement, unused) if unused else ()
-    draft.raw = edit_cells(draft.raw, edits)
-    draft.source = read_source(draft.source.path, draft.raw.encode())
-
-
-def _import_from(home: Home, requests: Iterable[HelperRequest]) -> str:
-    names = sorted({request.name for request in requests})
-    return f"from {home.module} import {', '.join(names)}"
-
-
 def _finish(
     text: str,
     requests: frozenset[HelperRequest],
@@ -129,13 +96,9 @@ def _finish(
         if missing:
             text = add_definitions(text, definitions(missing, style), names)
         return text
-    single = [_import_from(home, [one]) for one in sorted(requests, key=lambda one: one.name)]
-    if has_one_name_per_line(text):
-        return add_imports(text, {*statements, *single}, home.own)
-    width = max(Style.of(text).width, 88)
-    for line in single:
-        longer = import_more(text, line, width)
-        text = longer if longer is not None else add_imports(text, {line}, home.own)
+    asked = sorted({request.name for request in requests})
+    if asked:
+        statements = {*statements, f"from {home.module} import {', '.join(asked)}"}
     return add_imports(text, statements, home.own)
 
 

@@ -123,7 +123,7 @@ class ProjectMigration:
             with _list_files(path, unreadable):
                 home = homes.get(path) or no_home(path, self._layout, self._exists)
                 results.append(stage.finish(draft, home))
-        modules = helper_modules(results, self._read, self._exists, self._paths)
+        modules = helper_modules(results, self._read, self._exists)
         texts = {module.path: module.after for module in modules}
         results = [replace(r, after=texts.pop(r.path, r.after)) for r in results]
         modules = tuple(module for module in modules if module.path in texts)
@@ -138,7 +138,7 @@ class ProjectMigration:
         """Where the files have their helpers: few that one file needs are in that file."""
         asked = {path: {one.name for one in requests} for path, requests in helpers.items()}
         names = {path: some for path, some in asked.items() if some - SHORT_HELPERS}
-        homes = find_homes(names, self._layout, self._exists) if names else {}
+        homes = find_homes(names, self._layout, self._exists)
         at = {path: home.path or path for path, home in homes.items()}
         needed = Counter((at[path], name) for path in names for name in names[path])
         return {

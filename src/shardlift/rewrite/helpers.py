@@ -18,6 +18,7 @@ from importlib.resources.abc import Traversable
 
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.helper_style import styled
+from shardlift.rewrite.import_order import merged
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import Index, index_of
@@ -39,13 +40,7 @@ _ROWS = ("per_row", "per_row_in", "per_row_of")
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
 _FOLDER = resources.files(__package__) / "helper_texts"
-# What the module of helpers says it does, by the files of `helper_texts` that its parts are from.
-_DOES = {
-    "mapping": "map functions over devices",
-    "placing": "put a row on each device",
-    "reading": "read first rows",
-    "sequences": "map and zip sequences",
-}
+_DOC = '"""Helpers for arrays with one row per device."""'  # of the module of helpers
 
 
 @dataclass(frozen=True)
@@ -215,34 +210,16 @@ def imports_of(
     return sorted({table[name] for name in said & table.keys() - own}, key=import_key)
 
 
-def emit(requests: Iterable[HelperRequest], style: Style | None = None, header: str = "") -> str:
-    """The text of a module with these helpers in it, below the header of the project's files.
+def emit(requests: Iterable[HelperRequest], style: Style | None = None) -> str:
+    """The text of a module with these helpers in it.
 
     >>> print(emit([HelperRequest("replicate")]).splitlines()[0])
-    \"\"\"Put a row on each device.\"\"\"
+    \"\"\"Helpers for arrays with one row per device.\"\"\"
     """
     style = style or Style.plain()
     helpers = required(requests)
     imports = import_block(imports_of(helpers, style))
-    return f"{header}{_module_doc(helpers)}\n\n{imports}\n\n\n{definitions(helpers, style)}"
-
-
-def _module_doc(helpers: Iterable[Helper]) -> str:
-    """What a module of these helpers does, in one line."""
-    kinds = {_kinds().get(helper.name, "mapping") for helper in helpers}
-    words = [text for kind, text in _DOES.items() if kind in kinds]
-    last = f" and {words[-1]}" if len(words) > 1 else words[-1]
-    line = f"{', '.join(words[:-1])}{last}"
-    return f'"""{line.capitalize()}."""'
-
-
-@cache
-def _kinds() -> Mapping[str, str]:
-    """The kind of each helper that maps nothing over devices, by its name."""
-    kinds = (kind for kind in _DOES if kind != "mapping")
-    texts = ((kind, (_FOLDER / f"{kind}.py").read_text("utf-8")) for kind in kinds)
-    nodes = ((kind, node) for kind, text in texts for node in ast.parse(text).body)
-    return {name: kind for kind, node in nodes for name in _defines(node)}
+    return f"{_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
 
 
 def definitions(helpers: Iterable[Helper], style: Style) -> str:
@@ -252,18 +229,9 @@ def definitions(helpers: Iterable[Helper], style: Style) -> str:
 
 def import_block(statements: Iterable[str]) -> str:
     """Import statements, a blank line between the standard library and the rest."""
-    ordered = sorted(_merge(statements), key=import_key)
+    ordered = merged(sorted(statements, key=import_key))
     sections = [[line for line in ordered if import_key(line)[0] == n] for n in (0, 1)]
     return "\n\n".join("\n".join(section) for section in sections if section)
-
-
-def _merge(statements: Iterable[str]) -> set[str]:
-    """One statement for all names that come from one module."""
-    merged: dict[str, set[str]] = {}
-    for statement in statements:
-        head, is_from, names = statement.partition(" import ")
-        merged.setdefault(head, set()).update({names} if is_from else ())
-    return {f"{head} import {', '.join(sorted(n))}" if n else head for head, n in merged.items()}
 
 
 def import_key(statement: str) -> tuple[int, int, str]:

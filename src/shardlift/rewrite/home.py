@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -14,11 +14,6 @@ from shardlift.rewrite.layout import Exists, Layout, Package
 MODULE = "_spmd"
 _FILE = f"{MODULE}.py"
 _TESTS = re.compile(r"test_|.*_test$|conftest$")
-# Modules in which projects keep such functions, those that say so before those for everything.
-_KEEPING = (
-    re.compile(r"(jax|dist|distributed|parallel|sharding|devices?|pmap|multihost)_utils?"),
-    re.compile(r"utils?"),
-)
 
 
 @dataclass(frozen=True)
@@ -53,25 +48,19 @@ def is_example(path: str) -> bool:
     return bool({"example", "examples"} & set(PurePath(path).parts))
 
 
-def find_homes(
-    helpers: Mapping[str, Collection[str]], layout: Layout, exists: Exists
-) -> dict[str, Home]:
-    """The home of the helpers of each of these files, which all need some, given by their names.
+def find_homes(paths: Collection[str], layout: Layout, exists: Exists) -> dict[str, Home]:
+    """The home of the helpers of each of these files, which all need some.
 
-    Files of one package share the module for such things that most of them import already, or one
-    at its top, and so do the scripts of one folder. Files that import from a package whose own code
-    needs helpers share those. What only tests need is in their folder. A notebook, a script without
-    modules beside it and a single test have no home.
+    Files of one package share a module at its top, and so do the scripts of one folder. Files that
+    import from a package whose own code needs helpers share those. What only tests need is in their
+    folder. A notebook, a script without modules beside it and a single test have no home.
     """
-    homes = {path: no_home(path, layout, exists) for path in helpers}
-    modules = [path for path in helpers if not path.endswith(".ipynb")]
+    homes = {path: no_home(path, layout, exists) for path in paths}
+    modules = [path for path in paths if not path.endswith(".ipynb")]
     for package, files in _groups(modules, layout).items():
         place = _place(package, files, layout, exists)
         if place is not None:
-            names = {name for path in files for name in helpers[path]}
-            kept = _keeping_module(place, files, names, layout)
-            module = kept or os.path.join(place.folder, _FILE)
-            found = {path: _home(path, place, module, files, layout, exists) for path in files}
+            found = {path: _home(path, place, files, layout, exists) for path in files}
             homes |= {
                 path: one for path, one in found.items() if _is_found(path, one, files, layout)
             }
@@ -145,50 +134,17 @@ def _place(
     return Package(folder, ".".join((package.name, *inner)))
 
 
-def _keeping_module(
-    place: Package, files: Sequence[str], names: Set[str], layout: Layout
-) -> str | None:
-    """The one module of the package for such things that most of the files import already."""
-    if len(files) == 1 or layout.has(os.path.join(place.folder, _FILE)):
-        return None
-    imports = Counter(module for path in files for module in layout.modules_imported(path))
-    users = Counter({module: count + (module in files) for module, count in imports.items()})
-    usual = [module for module, count in users.items() if 2 * count > len(files)]
-    for kind in _KEEPING:
-        named = [module for module in usual if kind.fullmatch(PurePath(module).stem)]
-        if named:
-            fits = len(named) == 1 and layout.names_of(named[0]).isdisjoint(names)
-            return named[0] if fits and _can_keep(named[0], place, files, layout) else None
-    return None
-
-
-def _can_keep(module: str, place: Package, files: Sequence[str], layout: Layout) -> bool:
-    """Whether all files can import a module of the package, which is no program."""
-    others = [path for path in files if path != module]
-    return (
-        place.contains(os.path.dirname(os.path.abspath(module)))
-        and not layout.is_program(module)
-        and not any(layout.is_imported(path, module) for path in others)
-    )
-
-
-def _home(
-    path: str, place: Package, file: str, files: Sequence[str], layout: Layout, exists: Exists
-) -> Home:
+def _home(path: str, place: Package, files: Sequence[str], layout: Layout, exists: Exists) -> Home:
+    file = os.path.join(place.folder, _FILE)
     file = file if os.path.isabs(path) else os.path.relpath(file)
     if file == path:
         return no_home(path, layout, exists)
-    if (spelled := layout.modules_imported(path).get(file)) is not None:
-        return Home(file, spelled, no_home(path, layout, exists).own)
     folder = os.path.dirname(os.path.abspath(path))
-    inner = PurePath(os.path.abspath(file)).relative_to(place.folder).with_suffix("")
-    module = ".".join(inner.parts)
     if place.contains(folder) and _is_relative(path, place, files, layout):
-        return Home(file, f"{'.' * (_depth(path, place) + 1)}{module}", frozenset({place.name}))
+        return Home(file, f"{'.' * (_depth(path, place) + 1)}{MODULE}", frozenset({place.name}))
     if not place.name:
-        top = inner.parts[0]
-        return Home(file, module, _beside(path, place.folder, layout, exists) | {top})
-    return Home(file, f"{place.name}.{module}", frozenset({place.name.partition(".")[0]}))
+        return Home(file, MODULE, _beside(path, place.folder, layout, exists) | {MODULE})
+    return Home(file, f"{place.name}.{MODULE}", frozenset({place.name.partition(".")[0]}))
 
 
 def _depth(path: str, place: Package) -> int:

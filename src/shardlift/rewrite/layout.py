@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
-from shardlift.source.import_graph import Parts, imported_module
+from shardlift.source.import_graph import Parts
 from shardlift.source.libraries import LIBRARIES
 from shardlift.source.project import Project
 from shardlift.source.scopes import LOOPS, Index
@@ -80,20 +79,6 @@ class Layout:
             if one.name in ("", parts[0])
         )
 
-    def modules_imported(self, path: str) -> dict[str, str]:
-        """The modules of the project from which a file imports names, each as it is spelled."""
-        graph, found = self._project.graph, dict[str, str]()
-        for one in graph.imported(path):
-            module = imported_module(path, one.level, one.module)
-            target = graph.find(tuple(module.split(".")), path) if one.module else None
-            if target is not None and target != path:
-                found[target] = f"{'.' * one.level}{one.module}"
-        return found
-
-    def is_imported(self, path: str, by: str) -> bool:
-        """Whether a file is imported by another, directly or by others."""
-        return by in self._project.graph.files_above(path)
-
     def is_program(self, path: str) -> bool:
         """Whether a file does something when it is run, and not only define."""
         tree = self._project.tree(path)
@@ -114,15 +99,8 @@ class Layout:
 
     def _packages_imported(self, path: str) -> tuple[tuple[Package, str], ...]:
         """The packages of the project that a file imports from, each with the folder reached."""
-        found: list[tuple[Package, str]] = []
-        unknown: list[Parts] = []
-        for parts in self.absolute_imports(path):
-            reached = self._reached(parts, path)
-            if reached is not None:
-                found.append(reached)
-            elif len(parts) > 1 and parts[0] not in _OTHERS:
-                unknown.append(parts)
-        return (*found, *self._rename(unknown, path))
+        reached = (self._reached(parts, path) for parts in self.absolute_imports(path))
+        return tuple(filter(None, reached))
 
     @cached_property
     def _by_folder(self) -> dict[str, Counter[Package]]:
@@ -174,24 +152,6 @@ class Layout:
             folder = inner
         return folder
 
-    def _rename(self, unknown: list[Parts], path: str) -> Iterator[tuple[Package, str]]:
-        """Imports that name a folder above by another name: `from proj.pk import b` in `proj_1`."""
-        for name in sorted({parts[0] for parts in unknown}):
-            inner = [parts[1:] for parts in unknown if parts[0] == name]
-            for above in _upwards(path):
-                if all(self._leads_into(above, parts) for parts in inner) and (
-                    _is_like(os.path.basename(above), name) or len({p[0] for p in inner}) > 1
-                ):
-                    for parts in inner:
-                        yield Package(above, name), self._deepest(above, parts)
-                    break
-
-    def _leads_into(self, folder: str, parts: Parts) -> bool:
-        inner = os.path.join(folder, parts[0])
-        if not parts[0] or self.has(f"{inner}.py"):
-            return bool(parts[0])
-        return self.has(inner) and (len(parts) == 1 or self._has(inner, parts[1]))
-
     def _by_structure(self, path: str) -> Package:
         """The outermost folder above with an `__init__.py`, where no import says otherwise.
 
@@ -229,9 +189,3 @@ def _folder(path: str) -> str:
 def _upwards(path: str) -> list[str]:
     folder = PurePath(_folder(path))
     return [str(folder), *map(str, folder.parents)]
-
-
-def _is_like(folder: str, name: str) -> bool:
-    """Whether a folder of this name may be the checkout of a package: `proj_1`, `Proj-main`."""
-    first, second = (re.sub(r"[^a-z0-9]", "", word.lower()) for word in (folder, name))
-    return bool(second) and first.startswith(second)

@@ -74,11 +74,6 @@ def insert_block(raw: str, at: tuple[int, int], text: str) -> str:
     return edit_cells(raw, [Edit(Span(line, 0, line, 0, number), block)])
 
 
-def code_of(raw: str) -> str:
-    """The text of all code cells of a notebook, with its magics and shell lines."""
-    return "\n".join(_code(cell.value) for cell in _cells(raw))
-
-
 def _code(cell: dict[str, Any]) -> str:
     return source_of_cell(cell) if cell.get("cell_type") == "code" else ""
 

@@ -153,8 +153,10 @@ def test_what_a_guard_hides_is_listed() -> None:
             "def init(shape):\n    return fans(tuple(shape))\n",
         ),
         (
-            "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n",
-            "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n",
+            "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n"
+            "@jax.jit\n@jax.pmap\ndef h(x):\n    return x\n",
+            "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n"
+            "@jax.pmap\ndef h(x):\n    return x\n",
         ),
         (
             "import jax, numpy as np, jax.numpy as jnp\n"

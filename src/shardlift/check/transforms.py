@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
+from shardlift.source.mentions import is_decorator
 from shardlift.source.model import Edit, Match
 from shardlift.source.scopes import FUNCTIONS
-from shardlift.source.sites import function_of, surely_mapped
+from shardlift.source.sites import Usage, function_of, surely_mapped
 from shardlift.source.values import External, Mapped, Partial, Result
 
 # The positions of the functions that each transform takes.
@@ -41,9 +42,15 @@ def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]
                     yield call, name, mapped
                 elif function is not None and function.file is file:
                     bodies.append((function.node, name))
+    decorated = {s.node: s.mapped for s in file.sites if s.usage is Usage.DECORATOR}
     for definition in file.index.nodes(ast.FunctionDef):
-        transforms = (decorating_transform(file, node) for node in definition.decorator_list)
-        bodies += [(definition, transform) for transform in transforms if transform is not None]
+        mapped = None  # by a decorator below
+        for decorator in reversed(definition.decorator_list):
+            if (transform := decorating_transform(file, decorator)) is not None:
+                bodies.append((definition, transform))
+                if mapped is not None and mapped.transform.certain:
+                    yield decorator, transform, mapped
+            mapped = decorated.get(decorator, mapped)
     for body, transform in bodies:
         for inner in file.index.calls_in[body] if isinstance(body, FUNCTIONS) else ():
             if inner in calls:
@@ -51,7 +58,10 @@ def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]
 
 
 def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
-    """`jax.pmap(f)` for `jax.jit(jax.pmap(f))`: the jit has nothing to do."""
+    """`jax.pmap(f)` for `jax.jit(jax.pmap(f))`, in decorators too: the jit has nothing to do."""
+    if isinstance(node, ast.expr) and is_decorator(file, node):
+        is_plain = file.only(node) == External("jax.jit")
+        return (Edit(file.stretch(node.lineno, 0, node.lineno + 1, 0), ""),) if is_plain else ()
     if not isinstance(node, ast.Call) or file.called(node) != "jax.jit":
         return ()
     if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Call | ast.Name):

@@ -33,6 +33,8 @@ RULE = Rule(
         "import jax\njax.distributed.initialize()\nstep = jax.jit(jax.pmap(f))  # SL601",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\n@jax.jit\ndef step(x):\n"
         "    return p(x)  # SL601",
+        "import jax\nme = jax.process_index()\n@jax.jit  # SL601\n@jax.pmap\ndef step(x):\n"
+        "    return x",
         {
             "main.py": "import jax\nimport step\njax.distributed.initialize()",
             "step.py": "import jax\nstep = jax.jit(jax.pmap(f))  # SL601",
@@ -41,6 +43,7 @@ RULE = Rule(
     good=(
         "import jax\nstep = jax.jit(jax.pmap(f))",
         "import jax\nme = jax.process_index()\nstep = jax.pmap(jax.jit(f))",
+        "import jax\nme = jax.process_index()\n@jax.pmap\n@jax.jit\ndef step(x):\n    return x",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ndef step(x):\n    return p(x)",
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ny = jax.device_get(p(x))",
     ),

@@ -146,6 +146,15 @@ def test_what_they_need_is_said(project: Path) -> None:
         assert ("requirements.txt:" in _run("other.py").stderr) is is_raised
 
 
+def test_those_of_the_one_folder_below_that_has_some_count(project: Path) -> None:
+    (project / "pkg/setup.py").write_text('setup(install_requires=["jax>=0.4"])\n')
+    assert "jax>=0.4 -> jax>=0.7" in _run(".").stderr
+    (project / "other").mkdir()
+    (project / "other/a.py").touch()
+    (project / "other/requirements.txt").write_text("jax>=0.5\n")
+    assert "jax>=" not in _run(".").stderr
+
+
 def test_what_does_not_run_yet_raises_none(project: Path) -> None:
     (project / "requirements.txt").write_text("jax>=0.4\n")
     (project / "pkg" / "old.py").write_text("from flax import optim\n\nADAM = optim.Adam(0.1)\n")

@@ -244,6 +244,7 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         ("jax.pxla.Mesh(d, 'i')", "jax.sharding.Mesh(d, 'i')"),
         ("jax.random.shuffle(key, x)", "jax.random.permutation(key, x, independent=True)"),
         ("jax.lib.xla_bridge.get_backend().platform", "jax.default_backend()"),
+        ("if jax.config.jax_array and f():\n    g()", "if f():\n    g()"),
     ],
 )  # fmt: skip
 def test_a_line_changes(before: str, after: str) -> None:
@@ -274,6 +275,11 @@ def test_a_line_changes(before: str, after: str) -> None:
             "p = jex_core.Primitive('p')\nq = core.Tracer\n",
         ),
         ("from jax.core import Jaxpr\nx: Jaxpr\n", "from jax.extend.core import Jaxpr\nx: Jaxpr\n"),
+        (
+            "from jax._src.numpy.lax_numpy import ndarray, split\nx: ndarray = split(y)\n",
+            "from jax._src.numpy.lax_numpy import split\nfrom jax.numpy import ndarray\n"
+            "x: ndarray = split(y)\n",
+        ),
         (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
             "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
@@ -394,6 +400,7 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
         ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
         ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),
+        ("import jax\nold = jax.config.jax_array or new\n", "gone since JAX 0.4.14"),
     ],
 )
 def test_refused_with_a_reason(text: str, reason: str) -> None:
@@ -473,6 +480,25 @@ def test_a_name_that_a_module_of_the_project_hands_on_changes_there_alone() -> N
     done = migrate(list(texts), lambda path: texts[path].encode(), texts.__contains__, Goal.FIX)
     assert [file.path for file in done.changed] == ["pkg/util.py"]
     assert done.changed[0].after.startswith("from jax.tree_util import tree_map\n")
+
+
+def test_a_name_of_a_removed_module_that_has_a_successor_is_not_left() -> None:
+    text = "import jax\nenv = jax.experimental.maps.thread_resources.env\n"
+    assert ".pxla.thread_resources.env" in migrated(text)
+    assert not refused(rewrite, text)
+
+
+def test_what_needs_a_newer_jax_than_the_oldest_brings_its_names() -> None:
+    text = "import jax\nfrom jax import numpy as jnp\nx: jnp.DeviceArray = jax.tree_map(f, y)\n"
+    texts = {"a.py": text.encode(), "b.py": b"import jax\nd: jax.xla.Device\n"}
+    for listed, array in ((["a.py"], "jnp.ndarray"), (["a.py", "b.py"], "jax.Array")):
+        settings = Settings(oldest=(0, 3))
+        done = migrate(listed, texts.__getitem__, lambda _: False, Goal.FIX, settings=settings)
+        oldest = done.oldest_that_runs
+        settings = Settings(oldest=oldest)
+        done = migrate(listed, texts.__getitem__, lambda _: False, Goal.FIX, settings=settings)
+        assert done.oldest_that_runs == oldest
+        assert f"x: {array} = jax.tree_util.tree_map(f, y)" in done.changed[0].after
 
 
 def test_an_unused_import_stays_where_another_file_uses_it() -> None:

@@ -411,7 +411,7 @@ def _is_local(file: File, node: ast.AST, name: str) -> bool:
 
 
 def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
-    known = file.index.attributes
+    known, rows = file.index.attributes, all_gone(file.project.settings)
     last = {name.rpartition(".")[2] for name in by_name} & known.keys()
     for node in sorted((node for name in last for node in known[name]), key=position):
         row = by_name.get(file.name(node) or "")
@@ -423,7 +423,7 @@ def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.A
         if not isinstance(root, ast.Name):
             continue  # `f().tree_map` is something else
         parent = file.index.parents.get(node)
-        if isinstance(parent, ast.Attribute) and (file.name(parent) or "") in by_name:
+        if isinstance(parent, ast.Attribute) and (file.name(parent) or "") in rows:
             continue  # a module, on the way to a name of it that has a row of its own
         # Otherwise a module of the project has it.
         if f"{file.name(node.value)}.{node.attr}" == row.name:

@@ -76,6 +76,13 @@ def find_config(start: Path) -> Config:
     return Config(pins=tuple(pins))
 
 
+def _pins_below(start: Path, files: Sequence[str]) -> tuple[Pin, ...]:
+    """The requirements of the one folder below that says which JAX or flax its files need."""
+    folders = {folder for path in files for folder in Path(path).parents if start in folder.parents}
+    found = [pins for folder in sorted(folders) if (pins := tuple(_requirement_files(folder)))]
+    return found[0] if len(found) == 1 else ()
+
+
 def read_config(path: Path) -> Config:
     """Read one pyproject.toml."""
     try:
@@ -231,6 +238,9 @@ def open_project(
         stop(str(error))
     passed = Passed()
     files = list(find_files(paths, passed, excluded=config.excluded(exclude)))
+    if not config.pins:
+        config = replace(config, pins=_pins_below(Path(paths[0]), files))
+        settings = config.settings(target)
     if not files and not passed.failed:
         stop(f"no .py or .ipynb file under {', '.join(paths)}")
     return ProjectFiles(config, settings, files, passed)

@@ -103,9 +103,9 @@ class Migration:
     def oldest_that_runs(self) -> Version | None:
         """The oldest JAX that names have to be for: that of the requirements, if they have a bound.
 
-        Without one any, if the program runs with an old one only. None if all but names needs a
-        newer JAX than those of today do; what examples need raises nothing for the library beside
-        them.
+        Without one any, if the program runs with an old one only. Newer if what is written besides
+        such names needs it, and None if that is newer than they are; what examples need raises
+        nothing for the library beside them.
         """
         refused = [change for file in self._program for change in file.refused]
         runs_today = not any(change.name and change.on_import for change in refused)
@@ -113,7 +113,9 @@ class Migration:
         program = [floors(file.rewritten, file.helpers, (0,)) for file in library]
         needed = max((version for versions in program for version in versions), default=(0,))
         oldest = self.oldest or (None if runs_today else (0,))
-        return None if needed >= TREE_NAMES else oldest
+        if oldest is None or needed >= TREE_NAMES:
+            return None
+        return max(oldest, needed)
 
     @property
     def needed_by_program(self) -> Version | None:

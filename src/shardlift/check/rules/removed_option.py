@@ -1,4 +1,4 @@
-"""A configuration option of the pmap era that JAX no longer has: setting it raises."""
+"""A configuration option of the pmap era that JAX no longer has: setting or reading it raises."""
 
 from __future__ import annotations
 
@@ -8,23 +8,44 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
 from shardlift.source.removed_names import OPTIONS
+from shardlift.source.scopes import position
 from shardlift.source.statements import delete_setting
 
 
+# Options whose behaviour is all there is now.
+_ALWAYS_ON = frozenset({"jax_array", "jax_omnistaging", "jax_jit_pjit_api_merge"})
+
+
 def visit(file: File) -> Iterator[Match]:
-    """`jax.config.update("option", …)` with such an option."""
+    """`jax.config.update("option", …)` and `jax.config.option` with such an option."""
+    gone = {option for option, release in OPTIONS.items() if release <= file.target}
     for call in file.calls_of("jax.config.update"):
         if not call.args or not isinstance(call.args[0], ast.Constant):
             continue
         option = call.args[0].value
-        if not isinstance(option, str) or option not in OPTIONS or OPTIONS[option] > file.target:
-            continue
-        if not is_guarded(file, call, option):
-            release = ".".join(map(str, OPTIONS[option]))
-            text = f"the option {option} is gone since JAX {release}: it raises"
-            yield Match(call.args[0], text, delete_setting(file, call.args[0]))
+        if isinstance(option, str) and option in gone and not is_guarded(file, call, option):
+            yield Match(call.args[0], _text(option), delete_setting(file, call.args[0]))
+    for node in (node for option in sorted(gone) for node in file.index.attributes.get(option, ())):
+        if file.name(node.value) == "jax.config" and not is_guarded(file, node, node.attr):
+            yield Match(node, _text(node.attr), _without_question(file, node))
+
+
+def _text(option: str) -> str:
+    release = ".".join(map(str, OPTIONS[option]))
+    return f"the option {option} is gone since JAX {release}: it raises"
+
+
+def _without_question(file: File, option: ast.Attribute) -> tuple[Edit, ...]:
+    """`if other:` for `if jax.config.option and other:`, with an option that is always on."""
+    test = file.index.parents.get(option)
+    if option.attr not in _ALWAYS_ON or not isinstance(test, ast.BoolOp):
+        return ()
+    if not isinstance(test.op, ast.And) or test.values[0] is not option:
+        return ()
+    start, following = position(option), position(test.values[1])
+    return (Edit(file.stretch(*start, *following), ""),)
 
 
 RULE = Rule(
@@ -34,10 +55,11 @@ RULE = Rule(
     advice="Take it out.",
     reference=CHANGELOG,
     words=("config",),
-    pattern=re.compile(rf"['\"](?:{'|'.join(OPTIONS)})['\"]".encode()),
+    pattern=re.compile(rf"\b(?:{'|'.join(OPTIONS)})\b".encode()),
     bad=(
         "import jax\njax.config.update('jax_pmap_no_rank_reduction', True)  # SL113",
         "from jax import config\nconfig.update('jax_array', True)  # SL113",
+        "import jax\nif jax.config.jax_array and x:  # SL113\n    y = 1",
     ),
     good=(
         "settings.update('jax_array', True)",

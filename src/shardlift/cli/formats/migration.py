@@ -92,7 +92,7 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
     """Whether every name of JAX that modules need as they are imported exists on the target."""
     jax = f"JAX {'.'.join(map(str, target))}"
     if not migration.missing:
-        said = f"Every import and name of JAX at module level exists on {jax}."
+        said = f"Every public import and name of JAX at module level exists on {jax}."
         return [said] if migration.changed else []
     lines = [f"Does not run yet on {jax}:"]
     for one in migration.missing:

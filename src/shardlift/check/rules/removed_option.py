@@ -13,7 +13,6 @@ from shardlift.source.removed_names import OPTIONS
 from shardlift.source.scopes import position
 from shardlift.source.statements import delete_setting
 
-
 # Options whose behaviour is all there is now.
 _ALWAYS_ON = frozenset({"jax_array", "jax_omnistaging", "jax_jit_pjit_api_merge"})
 

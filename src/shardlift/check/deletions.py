@@ -73,7 +73,7 @@ def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
     is_plain = not function.decorator_list and is_alone(file, function)
     if not is_plain or not isinstance(file.index.parents[function], ast.Module):
         return ()
-    users = [user.path for user in file.project.files_with(function.name)]
+    users = list(file.project.paths_with(function.name))
     uses = file.index.names.get(function.name, [])
     mentions = re.findall(rf"\b{function.name}\b", file.source.text)
     if not uses or users != [file.path] or len(mentions) != 1 + len(uses):

@@ -241,9 +241,8 @@ def _asks_for_an_axis(file: File) -> bool:
     """Whether code may find out that it runs under an axis: `pmean` where `NameError` is caught."""
     memo = file.project.memo
     if _asks_for_an_axis not in memo:
-        fresh = file.project.fresh()
-        memo[_asks_for_an_axis] = any(True for word in _ASKING for _ in fresh.files_with(word))
-        fresh.close()
+        paths_with = file.project.paths_with
+        memo[_asks_for_an_axis] = any(True for word in _ASKING for _ in paths_with(word))
     tried = (ast.unparse(node) for node in file.index.nodes(ast.Try))
     return bool(memo[_asks_for_an_axis]) or any(map(_COLLECTIVE.search, tried))
 
@@ -348,7 +347,7 @@ def is_small(file: File) -> bool:
         files = (other for other in fresh.files_with("pmap") if not other.many_processes)
         counts = accumulate(len(other.mentions) for other in files)
         is_few = all(count <= FEW_SITES for count in counts)
-        memo[is_small] = is_few and not any(True for _ in fresh.files_with(HELPER))
+        memo[is_small] = is_few and not any(True for _ in fresh.paths_with(HELPER))
         fresh.close()
     return bool(memo[is_small])
 

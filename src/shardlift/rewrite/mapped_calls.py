@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from shardlift.rewrite.options import UnsupportedError
@@ -122,8 +123,11 @@ def _of_name(
     if isinstance(target, ast.Name) and isinstance(file.index.parents[statement], ast.ClassDef):
         target = ast.Attribute(target, target.id)
     if isinstance(target, ast.Attribute):
-        for other in file.project.files_with(target.attr):
-            yield from _uses(other, attributes(other, target.attr), depth)
+        name = target.attr
+        # After a dot, or after a line that ends in one.
+        attribute = re.compile(rf"(\.|\\\n|#[^\n]*\n)\s*{name}\b")
+        for other in file.project.files_where(lambda t: name in t and attribute.search(t)):
+            yield from _uses(other, attributes(other, name), depth)
     elif isinstance(target, ast.Name) and statement in file.index.root.body:
         for other, node in global_mentions(file, target.id):
             yield from _uses(other, (node,), depth)

@@ -22,12 +22,12 @@ _SET_UP = re.compile(
     r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
     r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
 )
-# What a text with one of these has, however it is broken into lines.
-_MAY_SET_UP = re.compile(
-    r"config\s*\.\s*(update|config_with|parse_flags)|flags_with_absl|config_with_absl"
-    r"|distributed\s*\.\s*initialize|environ|putenv|set_cpu_device"
+# What a text that does so has, however it is broken into lines.
+_SET_UP_WORDS = ("flags_with_absl", "config_with_absl", "environ", "putenv", "set_cpu_device")
+_SET_UP_CALLS = (
+    re.compile(r"config\s*\.\s*(update|config_with|parse_flags)"),
+    re.compile(r"distributed\s*\.\s*initialize"),
 )
-_SET_UP_WORDS = ("config", "initialize", "environ", "putenv", "set_cpu_device")
 # What `config.update` sets without a word on devices.
 _OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla")
 # The test of a branch that sets what an object has not yet.
@@ -137,17 +137,21 @@ def _sets_up_elsewhere(file: File) -> bool:
     project = file.project
     if _sets_up_elsewhere not in project.memo:  # every file with a site asks
         fresh = project.fresh()
-        named = [other for word in _SET_UP_WORDS for other in fresh.files_with(word)]
-        setting = [o.path for o in dict.fromkeys(named) if _sets_up_later(o, None)]
+        setting = [o.path for o in fresh.files_where(_may_set_up) if _sets_up_later(o, None)]
         project.memo[_sets_up_elsewhere] = setting
         fresh.close()
     others: list[str] = [p for p in project.memo[_sets_up_elsewhere] if p != file.path]
     return any(project.graph.is_same_program(file.path, other) for other in others)
 
 
+def _may_set_up(text: str) -> bool:
+    words = any(word in text for word in _SET_UP_WORDS)
+    return words or any(call.search(text) for call in _SET_UP_CALLS)
+
+
 def _sets_up_later(file: File, limit: int | None) -> bool:
     """Whether a file sets JAX up in a function, or at the top level from a line on."""
-    if _MAY_SET_UP.search(file.source.text) is None:
+    if not _may_set_up(file.source.text):
         return False
     nodes: list[ast.Call | ast.Subscript] = [
         *file.index.nodes(ast.Call),

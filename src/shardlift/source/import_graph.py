@@ -6,13 +6,13 @@ counts for nothing.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import takewhile
-from pathlib import PurePath
+from typing import NamedTuple
 
 from shardlift.source.libraries import LIBRARIES
 
@@ -27,14 +27,13 @@ _NO_CODE = re.compile(
     r"|\\\r?\n",
     re.DOTALL,
 )
-_IMPORT = re.compile(
-    r"(?:^|[;:])[ \t\f]*(?:from[ \t]*([.\w]+)[ \t]*)?\bimport\b[ \t]*(\([^)]*\)|[^\n;]*)",
-    re.MULTILINE,
-)
+# A word that begins with fixed letters is found quickly; then what is before it is looked at.
+_IMPORT = re.compile(r"import\b[ \t]*(\([^)]*\)|[^\n;]*)")
+_FROM = re.compile(r"(?:.*[;:])?[ \t\f]*(?:from[ \t]*([.\w]+)[ \t]*)?")
+_LONGEST_FROM = 999
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(NamedTuple):
     """One name that a file imports: `import a.b`, or `b` of `from ..a import b`."""
 
     module: str
@@ -49,21 +48,27 @@ class Imported:
 
 def read_imports(text: str) -> Iterator[Imported]:
     """Every import of a text, wherever it stands."""
-    for match in _IMPORT.finditer(_NO_CODE.sub(" ", text)):
-        dotted = match[1] or ""
+    code = _NO_CODE.sub(" ", text)
+    for match in _IMPORT.finditer(code):
+        at = match.start()
+        before = _FROM.fullmatch(code, max(code.rfind("\n", 0, at) + 1, at - _LONGEST_FROM), at)
+        if before is None:
+            continue
+        dotted = before[1] or ""
         module = dotted.lstrip(".")
-        for listed in match[2].strip("()").split(","):
+        for listed in match[1].strip("()").split(","):
             for name in listed.split()[:1]:  # without its `as`
                 relative = module, name, len(dotted) - len(module)
                 yield Imported(*relative) if dotted else Imported(name)
 
 
+@cache
 def module_parts(path: str) -> tuple[str, ...]:
     """The module name of a path: `src/pkg/mod.py` is `("src", "pkg", "mod")`."""
-    pure = PurePath(path)
-    if pure.suffix != ".py":
+    if not path.endswith(".py"):
         return ()
-    parts = tuple(part for part in pure.with_suffix("").parts if part not in ("/", ".", ".."))
+    listed = path.removesuffix(".py").replace(os.sep, "/").split("/")
+    parts = tuple(part for part in listed if part not in ("", ".", ".."))
     return parts[:-1] if parts and parts[-1] == "__init__" else parts
 
 

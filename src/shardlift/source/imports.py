@@ -87,15 +87,14 @@ def is_unused(file: File, alias: ast.alias) -> bool:
         return False
     if any(word.search(string) for string in strings if len(string) < 200):
         return False  # `__all__`, or an annotation
-    return not any(_takes(other, name, file.path) for other in file.project.files_with(name))
+    project = file.project
+    users = {p for p in project.paths_with(name) if file.path in project.graph.targets(p)}
+    return not any(_takes(other, name) for other in project.files_with(name, among=users))
 
 
-def _takes(file: File, name: str, path: str) -> bool:
-    """Whether a file imports a name from another file, or reads it as an attribute."""
-    graph = file.project.graph
-    if path not in graph.targets(file.path):
-        return False
-    imported = any(there.name in (name, "*") for there in graph.imported(file.path))
+def _takes(file: File, name: str) -> bool:
+    """Whether a file imports a name, or reads it as an attribute."""
+    imported = any(there.name in (name, "*") for there in file.project.graph.imported(file.path))
     return imported or any(node.attr == name for node in file.index.nodes(ast.Attribute))
 
 

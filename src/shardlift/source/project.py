@@ -91,9 +91,7 @@ class Project:
     @cached_property
     def _evidence(self) -> list[Evidence]:
         fresh = self.fresh()
-        paths = (path for path in self.paths if may_be_evidence(self._text(path)))
-        files = filter(None, map(fresh._open, paths))
-        evidence = list(filter(None, map(evidence_in, files)))
+        evidence = list(filter(None, map(evidence_in, fresh.files_where(may_be_evidence))))
         fresh.close()
         return evidence
 
@@ -167,12 +165,20 @@ class Project:
 
     def files_with(self, name: str, among: Collection[str] | None = None) -> Iterator[File]:
         """The files whose texts have a name, as far as they can be read; of some paths, or all."""
+        return filter(None, map(self._open, self.paths_with(name, among)))
+
+    def paths_with(self, name: str, among: Collection[str] | None = None) -> Iterator[str]:
+        """The files whose texts have a name: none is parsed."""
+        word = re.compile(rf"{name}(?<=\b{name})\b")  # quick, as it begins with fixed letters
         for path in self.paths if among is None else sorted(among, key=PurePath):
             text = self._text(path)
-            is_named = name in text and re.search(rf"\b{name}\b", text) is not None
-            file = self._open(path) if is_named else None
-            if file is not None:
-                yield file
+            if name in text and word.search(text):
+                yield path
+
+    def files_where(self, test: Callable[[str], object]) -> Iterator[File]:
+        """The files whose texts pass a test, as far as they can be read."""
+        passed = (path for path in self.paths if test(self._text(path)))
+        return filter(None, map(self._open, passed))
 
     def _text(self, path: str) -> str:
         """The text of a file; empty if it cannot be read."""

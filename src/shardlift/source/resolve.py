@@ -66,7 +66,7 @@ class Resolver:
             return _UNKNOWN
         self._busy.add(node)
         try:
-            values = _unique(self._values(node))
+            values = self._plain(node) or _unique(self._values(node))
         finally:
             self._busy.discard(node)
         known = self._shared if _is_same_everywhere(values) else self._known
@@ -84,6 +84,20 @@ class Resolver:
     def bound(self, node: ast.AST) -> tuple[Value, ...]:
         """The values that a binding, such as the alias of an import, gives to its name."""
         return _unique(self._binding(node))
+
+    def _plain(self, node: ast.AST) -> tuple[Value, ...]:
+        """The values of what most expressions are: `jnp.sum`, and names that are bound once."""
+        if isinstance(node, ast.Attribute):
+            base, *others = self.values(node.value)
+            if isinstance(base, External) and not others:
+                return self.path(f"{base.path}.{node.attr}")
+        elif isinstance(node, ast.Name):
+            bound = reaching_bindings(self.file.index, node)
+            if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
+                if bound[0] not in self._bound:
+                    self._bound[bound[0]] = self.bound(bound[0])
+                return self._bound[bound[0]]
+        return ()
 
     def _values(self, node: ast.AST) -> Iterator[Value]:
         if isinstance(node, ast.Name):
@@ -117,12 +131,6 @@ class Resolver:
 
     def _name(self, node: ast.Name) -> Iterator[Value]:
         bound = reaching_bindings(self.file.index, node)
-        if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
-            # Most names are bound once and used often: `jnp`, `self`, the parameters.
-            if bound[0] not in self._bound:
-                self._bound[bound[0]] = self.bound(bound[0])
-            yield from self._bound[bound[0]]
-            return
         for binding in bound:
             yield from self._binding(binding)
         if not bound:

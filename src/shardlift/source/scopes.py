@@ -23,7 +23,11 @@ LOOPS = (ast.For, ast.AsyncFor, ast.While)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # The children of a node that opens a scope: those outside of it, the scope, and those inside.
 _Parts = tuple[list[ast.AST], "Scope", list[ast.AST]]
-_SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion"}
+# Operators, and what is text or a number.
+_SKIPPED_FIELDS = {
+    *("ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion", "id", "attr"),
+    *("arg", "asname", "module", "level", "is_async", "simple", "rest", "kwd_attrs"),
+}
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
@@ -193,31 +197,32 @@ class Index:
         nodes, parents, scope_of = self._nodes, self.parents, self.scope_of
         while stack:
             node = stack.pop()
-            if isinstance(node, Scope):
-                scope = node
-                continue
             kind = type(node)
+            if kind is Scope:
+                scope = node  # type: ignore[assignment]
+                continue
             nodes[kind].append(node)
             if kind is ast.Constant:
                 continue
             if kind is ast.Name:
                 scope_of[node] = scope
-                self._bind_name(node, scope)  # type: ignore[arg-type]
+                if type(node.ctx) is not ast.Load:
+                    self._bind_name(node, scope)
                 continue
             special = _SPECIAL.get(kind)
             parts = special(self, node, scope) if special is not None else None
             if parts is None:
                 children = _children(node)
-                stack += children[::-1]
+                children.reverse()
+                stack += children
             else:
                 outside, inner, inside = parts
                 children = [*outside, *inside]
                 stack += [scope, *inside[::-1], inner, *outside[::-1]]
-            parents.update(dict.fromkeys(children, node))
+            for child in children:
+                parents[child] = node
 
     def _bind_name(self, node: ast.Name, scope: Scope) -> None:
-        if isinstance(node.ctx, ast.Load):
-            return
         # `:=` in a comprehension binds a name of the function around it.
         is_walrus = isinstance(self.parents[node], ast.NamedExpr)
         (scope.around_comprehension if is_walrus else scope).bind(node.id, node)

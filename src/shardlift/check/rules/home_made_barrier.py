@@ -71,7 +71,7 @@ def _counting(file: File, call: ast.Call) -> list[ast.stmt]:
 def _without_function(file: File, call: ast.Call) -> tuple[Edit, ...]:
     """Delete what is called, if nothing else in the project names it."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
-    users = [user.path for user in file.project.files_with(name)] if name else []
+    users = list(file.project.paths_with(name)) if name else []
     if users != [file.path] or len(re.findall(rf"\b{name}\b", file.source.text)) != 2:
         return ()
     definitions = [

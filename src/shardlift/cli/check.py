@@ -9,7 +9,6 @@ from importlib import metadata
 from typing import NoReturn
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from shardlift._escape import escape_control
@@ -150,6 +149,8 @@ def _look(project: ProjectFiles, options: RuleSelection, quiet: bool) -> list[Fi
     errors = progress_console()
     if quiet or not errors.is_terminal or len(project.files) < 200:
         return look()
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
     columns = (TextColumn("checking"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
         task = progress.add_task("check", total=len(project.files))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,13 +67,19 @@ def _follow_successors(rows: Iterable[Removed]) -> tuple[Removed, ...]:
     `jax.Array`, `jax.pxla.ShardedDeviceArray` is `jax.Array`.
     """
     known = {row.name: row for row in ROWS}
+    inside: defaultdict[str, list[Removed]] = defaultdict(list)  # the rows of a module
+    for row in ROWS:
+        module = row.name.rpartition(".")[0]
+        while module:
+            inside[module].append(row)
+            module = module.rpartition(".")[0]
     followed: dict[str, Removed] = {}
     for row in rows:
         then = known.get(row.successor)
         followed[row.name] = _compose(row, then, "") if then is not None else row
-        for name, inner in known.items():
-            if row.same and name.startswith(f"{row.successor}.") and name != row.name:
-                follows = _compose(row, inner, name.removeprefix(row.successor))
+        for inner in inside[row.successor] if row.same else ():
+            if inner is not row:
+                follows = _compose(row, inner, inner.name.removeprefix(row.successor))
                 followed.setdefault(follows.name, follows)
     return tuple(followed.values())
 

@@ -86,9 +86,13 @@ class Index:
     @cached_property
     def names_in(self) -> dict[tuple[Scope, str], list[ast.Name]]:
         """Every place of a name in a scope; in a comprehension, they are the outer scope's."""
-        return grouped(
-            self.nodes(ast.Name), lambda node: (self.scope_of[node].around_comprehension, node.id)
-        )
+        places: defaultdict[tuple[Scope, str], list[ast.Name]] = defaultdict(list)
+        for node in self.nodes(ast.Name):
+            scope = self.scope_of[node]
+            if scope.is_comprehension:
+                scope = scope.around_comprehension
+            places[scope, node.id].append(node)
+        return places
 
     @cached_property
     def attributes(self) -> dict[str, list[ast.Attribute]]:
@@ -197,16 +201,16 @@ class Index:
         nodes, parents, scope_of = self._nodes, self.parents, self.scope_of
         while stack:
             node = stack.pop()
-            kind = type(node)
-            if kind is Scope:
-                scope = node  # type: ignore[assignment]
+            if isinstance(node, Scope):
+                scope = node
                 continue
+            kind = type(node)
             nodes[kind].append(node)
             if kind is ast.Constant:
                 continue
-            if kind is ast.Name:
+            if isinstance(node, ast.Name):
                 scope_of[node] = scope
-                if type(node.ctx) is not ast.Load:
+                if not isinstance(node.ctx, ast.Load):
                     self._bind_name(node, scope)
                 continue
             special = _SPECIAL.get(kind)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version as Release
 
 from shardlift.source.model import Version
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import Specifier
 
 NEWEST: Version = (0, 12)
 NEWEST_FLAX: Version = (0, 12, 12)
@@ -157,6 +160,9 @@ def _requirement(line: str) -> Requirement | None:
     text = _AFTER_REQUIREMENT.split(line.strip(), maxsplit=1)[0]
     if not text.lower().startswith(("jax", "flax")):
         return None
+    # It takes long to import, and most projects that are checked are without such a line.
+    from packaging.requirements import Requirement
+
     try:
         requirement = Requirement(text)
         for bound in requirement.specifier:
@@ -166,9 +172,9 @@ def _requirement(line: str) -> Requirement | None:
         return None
 
 
-def _bounds(line: str) -> SpecifierSet:
+def _bounds(line: str) -> list[Specifier]:
     requirement = _requirement(line)
-    return SpecifierSet() if requirement is None else requirement.specifier
+    return [] if requirement is None else [*requirement.specifier]
 
 
 def _releases(package: str) -> list[Release]:

@@ -223,7 +223,6 @@ class ArrayRole(StrEnum):
     LEAF = "leaf"  # of the arguments or of the output
     RESULT = "result"  # of a collective
     FACTORS = "factors"  # of the uses of a result, as far as the program computes them
-    RANDOM_KEY = "random key"  # that numbers are drawn from
 
 
 RESULT_USE = "result"  # the use of a result by itself: its factor is 1/n for a pmean

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from shardlift.capture.layouts import Array
-from shardlift.capture.schema import ArrayForm, ArrayRole
 from shardlift.verify.compare.causes import (
     constant_factor,
     device_factor,
     is_of_devices,
     likely,
-)
-from shardlift.verify.compare.collective_comparison import (
-    cause_of_keys,
-    missing_collectives,
-    pair_keys,
 )
 
 ROWS = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
@@ -77,50 +69,6 @@ def test_constant_factors(before: list[float], after: list[float], factor: float
 )
 def test_factors_of_devices(factor: float, devices: int, expected: bool) -> None:
     assert is_of_devices(factor, devices) is expected
-
-
-KEYS = np.stack([np.arange(8, dtype=np.uint32)] * 2, axis=1)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "text"),
-    [
-        (KEYS, KEYS, ""),
-        (KEYS, KEYS[:1], ""),
-        (KEYS, KEYS * 0, "one random key for all devices, where each had its own"),
-        (KEYS * 0, KEYS, "one random key per device, where all had the same"),
-        (KEYS, KEYS + 1, "other random keys than before"),
-    ],
-)
-def test_keys(before: Array, after: Array, text: str) -> None:
-    assert cause_of_keys(before, after) == text
-
-
-def test_keys_are_paired_by_line_or_by_order() -> None:
-    key = ArrayForm("key", "uint32", (8, 2), role=ArrayRole.RANDOM_KEY, about="split(key)")
-    moved, result = replace(key, about="other line"), replace(key, role=ArrayRole.RESULT)
-    assert pair_keys([result, moved, key], [key, moved]) == [(1, 1), (2, 0)]
-    assert pair_keys([key], [moved]) == [(0, 0)]
-
-
-def test_collectives_of_one_program_only() -> None:
-    def result(line: str, kind: str = "psum", backward: bool = False) -> ArrayForm:
-        role = ArrayRole.RESULT
-        return ArrayForm(
-            "x", "float32", (), about=line, role=role, collective=kind, backward=backward
-        )
-
-    def said(before: list[ArrayForm], after: list[ArrayForm], *alone: int) -> list[str]:
-        return list(missing_collectives(before, after, alone))
-
-    assert said([result("a")], [], 0) == ["psum only before: a"]
-    assert said([], [result("")]) == []
-    assert said([result("a")], [result("b")], 0) == []
-    assert said([result("a", backward=True)], [], 0) == []
-    several = [result("a"), result("b")]  # of which one has a partner whose line was rewritten
-    assert said(several, [result("c")], 1) == ["psum only before: b"]
-    assert said(several, [], 0, 1) == ["more psum before"]
-    assert said(several, [result("d")], 0) == ["psum only before: a"]
 
 
 def test_a_factor_is_named_if_it_is_the_number_of_devices() -> None:

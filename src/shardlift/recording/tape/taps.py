@@ -3,7 +3,7 @@
 The function is traced, and its jaxpr is run once more on the same inputs by an interpreter that
 keeps the result of each collective that an output depends on. An optimiser that does not depend on
 the scale of a gradient hides a wrong one from the outputs; here it shows. Every iteration of a
-`scan` is kept. Random keys that are drawn from are kept too: they explain why numbers differ.
+`scan` is kept.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from shardlift.recording.tape.host_arrays import HostArray, read_array
 from shardlift.recording.tape.result_uses import ResultUses
 
 EXCHANGES = frozenset(COLLECTIVES) - {"axis_index"}
-DRAWS = frozenset({"random_bits"})  # its operand is a key
-# What is kept: collectives, and what tells why numbers differ.
-TELLING = EXCHANGES | DRAWS
 CALLBACKS = ("debug_callback", "debug_print", "io_callback")
 Outcome = tuple[list[Any], list[Any]]  # what a jaxpr returns, and the arrays kept
 # Between the rows of one process and of all (`mapping.processes.transformations`): a compiled
@@ -56,8 +53,7 @@ class TracedProgram:
     def look(self, call: MappedCall) -> tuple[list[HostArray], str]:
         """The results of the collectives of one call, and why some are missing, if any are."""
         jaxpr, walk = self._traced.jaxpr, self.walk
-        # Where nothing is exchanged the outputs tell; random keys of a map explain them.
-        if not has(jaxpr, TELLING if has(jaxpr, frozenset({"shard_map"})) else TELLING - DRAWS):
+        if not exchanges(jaxpr):  # the outputs tell
             return [], ""
         if any(calls_back(eqn) and not is_silent(eqn) for eqn in _compat.equations(jaxpr)):
             return [], "the function calls back to the host, and is not run once more"
@@ -80,8 +76,8 @@ class Kept(NamedTuple):
     @property
     def path(self) -> str:
         """``psum #1, result``."""
-        what = (self.collective or self.role) + " (backward pass)" * self.backward
-        return f"{what} #{self.number}, {self.role if self.collective else 'value'}"
+        what = self.collective + " (backward pass)" * self.backward
+        return f"{what} #{self.number}, {self.role}"
 
 
 def _read(kept: Kept, array: Any) -> HostArray:
@@ -97,9 +93,9 @@ def _read(kept: Kept, array: Any) -> HostArray:
     return host._replace(form=form)
 
 
-def has(jaxpr: Any, primitives: frozenset[str]) -> bool:
-    """Is one of the primitives anywhere inside?"""
-    return any(eqn.primitive.name in primitives for eqn in _compat.equations(jaxpr))
+def exchanges(jaxpr: Any) -> bool:
+    """Is a collective anywhere inside?"""
+    return any(eqn.primitive.name in EXCHANGES for eqn in _compat.equations(jaxpr))
 
 
 def is_silent(eqn: Any) -> bool:
@@ -119,7 +115,6 @@ class Walk:
     def __init__(self) -> None:
         self.about: list[Kept] = []
         self.unseen: set[str] = set()
-        self.calls: list[Any] = []  # of functions around
         self.uses = ResultUses()  # of the results of the jaxpr that is run
         self._compiled: Any = None  # the jaxpr of a call
 
@@ -145,7 +140,7 @@ class Walk:
         kept: list[Any] = []
         for eqn in jaxpr.eqns:
             operands = _values(names, eqn.invars)
-            if any(has(inner, TELLING) for inner in _compat.inner_jaxprs(eqn.params)):
+            if any(map(exchanges, _compat.inner_jaxprs(eqn.params))):
                 before = len(self.about)
 
                 def run(operands: list[Any], eqn: Any = eqn, before: int = before) -> Outcome:
@@ -188,26 +183,19 @@ class Walk:
             names.update(zip(eqn.outvars, outputs, strict=True))
             if eqn.primitive.name in EXCHANGES:
                 for result in outputs:
-                    kept.append(self._keep(eqn, ArrayRole.RESULT, result, around))
+                    self._note(eqn, around)
+                    kept.append(result)
                     self.uses.start(len(self.about) - 1, result)
         return _values(names, jaxpr.outvars), kept
 
     def _run(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         kind = eqn.primitive.name
         around = f"{around}/{_compat.transforms_of(eqn)}"
-        if kind in DRAWS:
-            key = jax.random.key_data(operands[0])
-            kept = self._keep(self._drawing(eqn), ArrayRole.RANDOM_KEY, key, around)
-            return self._run_plainly(eqn, operands), [kept]
         follow = {"shard_map": self._map, "scan": self._scan}.get(kind)
         inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
-        telling = TELLING if inner is not None or follow is not None else EXCHANGES
-        is_telling = any(has(part, telling) for part in _compat.inner_jaxprs(eqn.params))
+        is_telling = any(map(exchanges, _compat.inner_jaxprs(eqn.params)))
         if inner is not None and (is_telling or self.uses.any_of(operands)):
-            self.calls.append(eqn)
-            results = self.inside(inner, _consts(eqn), operands, around)
-            self.calls.pop()
-            return results
+            return self.inside(inner, _consts(eqn), operands, around)
         if is_telling and follow is not None and (kind != "scan" or _compat.scan_parts(eqn)):
             self.uses.give(operands, kind)
             return follow(eqn, operands, around)
@@ -220,26 +208,15 @@ class Walk:
         self.uses.follow(eqn, operands, outputs)
         return outputs
 
-    def _drawing(self, eqn: Any) -> Any:
-        """The call of jax.random around an equation: JAX traces its own functions once for all."""
-        for call in reversed(self.calls):
-            if not str(call.params.get("name", "")).startswith("_"):
-                break
-            eqn = call
-        return eqn
-
-    def _keep(self, eqn: Any, role: ArrayRole, array: Any, around: str = "") -> Any:
-        """Keep an array of an equation, counted on its line."""
-        collective = ""
-        if role is ArrayRole.RESULT:
-            around = f"{around}/{_compat.transforms_of(eqn)}"
-            collective = eqn.primitive.name.removesuffix("_invariant")
+    def _note(self, eqn: Any, around: str) -> None:
+        """Note what the result of a collective is, counted on its line."""
+        backward = "transpose(" in f"{around}/{_compat.transforms_of(eqn)}"
+        collective = eqn.primitive.name.removesuffix("_invariant")
         line = _compat.source_line(eqn)
         text = linecache.getline(line[0], line[1]).strip() if line else ""
-        alike = (role, collective, "transpose(" in around, text)
+        alike = (ArrayRole.RESULT, collective, backward, text)
         number = 1 + sum(kept[:4] == alike for kept in self.about)  # which on this line
         self.about.append(Kept(*alike, number))
-        return array
 
     def _map(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         params = eqn.params

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import numpy as np
 
 from shardlift.capture.layouts import Array, bits_of, root
@@ -11,13 +9,6 @@ from shardlift.verify.compare.array_distance import is_float, wide
 
 NEARLY = 2e-3  # relative deviation up to which a factor is the number of devices
 EXACTLY = 1e-5  # the same where only one number tells the factor
-
-
-class Disagreement(StrEnum):
-    """Values that differ between devices, and did not before: a collective may be missing."""
-
-    ROWS = "the devices disagree where they agreed before"
-    COPIES = "out_specs=P() or out_axes=None for a value that varies (not checked: check_vma=False)"
 
 
 def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
@@ -34,7 +25,7 @@ def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
         return ""
     left, right = _row_bytes(before, axis, devices), _row_bytes(after, axis, devices)
     if len(set(left)) == 1 and len(set(right)) > 1:
-        return Disagreement.ROWS
+        return "the devices disagree where they agreed before"
     if sorted(left) == sorted(right) and len(set(left)) > 1:
         order = [left.index(row) for row in right]
         return f"the same rows in another order, {order}"

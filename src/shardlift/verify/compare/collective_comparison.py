@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
-from shardlift.capture.layouts import Array, same_digest
+from shardlift.capture.layouts import same_digest
 from shardlift.capture.schema import ArrayForm, ArrayRole, Part, Sample
-from shardlift.capture.site_pairs import Pairs
 from shardlift.verify.compare.captured_run import ArrayLists, CapturedArray, forms_of
 from shardlift.verify.compare.collective_results import (
     CollectiveResult,
@@ -24,7 +20,7 @@ from shardlift.verify.compare.collective_results import (
     read_result,
     same_factors,
 )
-from shardlift.verify.compare.pairs import pair_by, pair_collectives
+from shardlift.verify.compare.pairs import pair_collectives
 from shardlift.verify.compare.site_pair import SamplePair, SitePair
 from shardlift.verify.compare.verdicts import GapKind, LeafDifference
 
@@ -65,10 +61,6 @@ class CollectiveComparison:
     def _compare_results(self, samples: SamplePair) -> None:
         pair, sides = self.pair, self.pair.arrays(samples, Part.INSIDE)
         pairs, *places = pair_collectives(*sides)
-        self._compare_keys(sides)
-        pair.clues.missing.update(
-            dict.fromkeys(missing_collectives(*forms_of(sides), alone=places[0]))
-        )
         alone = [sides[0][k] for k in places[0]], [sides[1][k] for k in places[1]]
         if not any(sample.hidden for sample in samples):
             self._note_alone(samples, sides, alone)
@@ -151,18 +143,6 @@ class CollectiveComparison:
         results = _read_results(sides, before, after)
         return results is not None and difference(*results, self.pair.devices) is None
 
-    def _compare_keys(self, sides: ArrayLists) -> None:
-        """Compare random keys: they show why numbers differ, not whether."""
-        digests = [{array.digest for array in side} for side in sides]
-        for i, j in pair_keys(*forms_of(sides)):
-            before, after = sides[0][i], sides[1][j]
-            if before.digest in digests[1] and after.digest in digests[0]:  # in another order
-                continue
-            arrays = self.pair.values(before, after)
-            if arrays and (cause := cause_of_keys(*arrays)):
-                line = f" ({before.form.about})" if before.form.about else ""
-                self.pair.clues.keys[cause + line] = None
-
 
 def _read_results(
     sides: ArrayLists, before: CapturedArray, after: CapturedArray
@@ -199,46 +179,3 @@ def _name(form: ArrayForm) -> str:
     """The name of a collective: ``psum: grads = lax.pmean(grads, "i")``."""
     what = form.collective + " (backward pass)" * form.backward
     return f"{what}: {form.about}" if form.about else what
-
-
-def pair_keys(before: Sequence[ArrayForm], after: Sequence[ArrayForm]) -> Pairs:
-    """Pair random keys: by source line, or else by order."""
-    left, right = (
-        {k: form for k, form in enumerate(side) if form.role is ArrayRole.RANDOM_KEY}
-        for side in (before, after)
-    )
-    by_line = pair_by(left, right, lambda form: (form.path, form.about))
-    return by_line or list(zip(left, right, strict=False))
-
-
-def cause_of_keys(before: Array, after: Array) -> str:
-    """How random keys changed; empty if they have not."""
-    if before.shape != after.shape or np.array_equal(before, after):
-        return ""
-    rows = [len({row.tobytes() for row in x}) for x in (before, after)]
-    if rows[1] == 1 < rows[0]:
-        return "one random key for all devices, where each had its own"
-    if rows[0] == 1 < rows[1]:
-        return "one random key per device, where all had the same"
-    return "other random keys than before"
-
-
-def missing_collectives(
-    before: Sequence[ArrayForm], after: Sequence[ArrayForm], alone: Sequence[int]
-) -> Iterator[str]:
-    """The collectives that the program before has more often, in words.
-
-    ``alone``: its results without a partner, whose line is named if it is the only one.
-    """
-    old, new = (Counter(form.collective for form in _results(side)) for side in (before, after))
-    for kind in sorted(old - new):
-        single = _results([before[place] for place in alone])
-        lines = {form.about for form in single if form.collective == kind}
-        line = lines.pop() if len(lines) == 1 else ""
-        yield f"{kind} only before: {line}" if line else f"more {kind} before"
-
-
-def _results(forms: Sequence[ArrayForm]) -> list[ArrayForm]:
-    """The results of collectives in the forward pass that outputs depend on."""
-    results = [form for form in forms if form.role is ArrayRole.RESULT and not form.backward]
-    return [form for form in results if matters(form)]

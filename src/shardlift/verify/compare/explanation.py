@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shardlift.capture.schema import Part
 from shardlift.report.numbers import count
-from shardlift.verify.compare.causes import Disagreement
 from shardlift.verify.compare.verdicts import LeafDifference
 
 
 @dataclass
 class Clues:
-    """What the calls of a site show, besides the arrays that differ.
-
-    The texts are the keys of dicts, which keep their order and have no duplicates.
-    """
+    """What the calls of a site show, besides the arrays that differ."""
 
     own: bool = False  # a call differs although its inputs are equal
     other_inputs: bool = False  # a call differs, and so do its inputs
-    keys: dict[str, None] = field(default_factory=dict)  # of random numbers, that changed
-    missing: dict[str, None] = field(default_factory=dict)  # collectives of the program before
     inputs: str = ""  # the first inputs that differ, and why
 
     @property
@@ -34,37 +28,26 @@ class Clues:
 def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
     """The likely causes, each once: what the calls show comes first, then what arrays show."""
     far = [finding for finding in findings if not finding.close]
-    if clues.own and far:
-        yield from clues.keys
     inside = [finding for finding in far if finding.part == Part.INSIDE]
-    for cause, number in _count_causes(inside, clues).items():
-        lines = {finding.about for finding in inside if _cause(finding, clues) == cause}
+    for cause, number in _count_causes(inside).items():
+        lines = {finding.about for finding in inside if finding.cause == cause}
         is_one_line = number == len(inside) and len(lines) == 1
         what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
     if not inside and (clues.own or not clues.inputs):  # of other inputs it is no cause
-        yield from _of_outputs([f for f in far if f.part == Part.OUTPUTS], clues)
-    if clues.own and any(isinstance(finding.cause, Disagreement) for finding in far):
-        yield from clues.missing
-    elif not clues.own and clues.inputs and far:
+        yield from _of_outputs([f for f in far if f.part == Part.OUTPUTS])
+    if not clues.own and clues.inputs and far:
         yield f"its inputs differ: {clues.inputs}"
 
 
-def _of_outputs(outputs: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
+def _of_outputs(outputs: Collection[LeafDifference]) -> Iterator[str]:
     """What the outputs of the first differing call look like."""
     first = min((finding.call for finding in outputs), default=0)
     early = [finding for finding in outputs if finding.call == first]
-    for cause, number in _count_causes(early, clues).items():
+    for cause, number in _count_causes(early).items():
         leaves = "leaf" if len(outputs) == 1 else "leaves"
         yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
 
 
-def _count_causes(findings: Collection[LeafDifference], clues: Clues) -> Counter[str]:
-    return Counter(cause for finding in findings if (cause := _cause(finding, clues)))
-
-
-def _cause(finding: LeafDifference, clues: Clues) -> str:
-    """What a finding shows, and what it suggests if the collectives confirm that."""
-    if isinstance(finding.cause, Disagreement) and clues.missing:
-        return f"{finding.cause}: a pmean or psum is missing"
-    return finding.cause
+def _count_causes(findings: Collection[LeafDifference]) -> Counter[str]:
+    return Counter(finding.cause for finding in findings if finding.cause)

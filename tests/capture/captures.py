@@ -15,7 +15,6 @@ from shardlift.capture.histogram import Histogram
 from shardlift.capture.schema import (
     HOST,
     Capture,
-    Collective,
     CompileReason,
     Distribution,
     LeafFacts,
@@ -110,10 +109,6 @@ def everything(name: str = "train_step") -> Capture:
             Read(ReadBy.INDEX, f"{name}.py", 30, 5, 2**20),
             Read(ReadBy.UNREPLICATE, "train.py", 31, 5, 2**20, 0.1),
             Read(ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
-        ),
-        collectives=(
-            Collective("psum", False, ("train.py:7",)),
-            Collective("psum", True, (f"{name}.py:8",)),
         ),
         unseen=(f"something about {name}",),
     )

@@ -10,7 +10,6 @@ import pytest
 from shardlift.capture.schema import (
     HOST,
     Capture,
-    Collective,
     CompileReason,
     Distribution,
     Move,
@@ -35,14 +34,12 @@ QUIET = {
     "a large leaf that was not compared": {"arguments": (leaf(),)},
     "a large leaf that differs": {"arguments": (leaf(equal=False, compared=3),)},
     "donated and reused": {"arguments": (leaf(donated=True),)},
-    "collectives": {"collectives": (Collective("psum"),)},
     "two programs": {"compiles": ((FIRST,),) * 2, "compile_count": 2},
     "a few bytes from the host": {"moves": (Move("x", HOST, SPLIT, 64, 4, MovedBy.PROGRAM),)},
     "no axis, and equal": {"outputs": (leaf(axis=None, equal=True, compared=3),)},
 }
 # Each kind of finding: the rules that its command names, and what it is found in.
 LOUD = {
-    "gradient": ("SL503", {"collectives": (Collective("psum", gradient=True),)}),
     "replicas": ("SL703", {"outputs": (leaf(axis=None, equal=False, compared=1),)}),
     "transformed": ("SL205", {"transformed": 2}),
     "compiles": ("SL206", {"compiles": ((FIRST,),) * 3, "compile_count": 3}),
@@ -78,7 +75,7 @@ def test_decisions_come_first():
     found = findings_of(everything().sites[0], everything())
     decisions = [finding.decision for finding in found]
     assert decisions == sorted(decisions, reverse=True)
-    assert {f.kind for f in found if f.decision} == {"replicas"}  # migrate keeps the gradient
+    assert {f.kind for f in found if f.decision} == {"replicas"}
 
 
 def test_under_a_transformation_many_processes_need_a_decision():

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from rich.console import Console
 
 from shardlift.capture import files
-from shardlift.capture.schema import Capture, Times
+from shardlift.capture.schema import Capture
 from shardlift.report import machine, terminal
 from shardlift.report.html import page
 from shardlift.report.numbers import total_parts
 from shardlift.report.view import view_of
-from tests.capture.captures import NASTY, any_capture, distribution, everything, leaf, site
+from tests.capture.captures import NASTY, any_capture, everything, leaf, site
 
 
 def printed(capture, width=100, colours=False):
@@ -49,9 +49,8 @@ def test_the_terminal_shows_sites_by_cost_with_fix_and_command():
     text = printed(everything())
     assert text.index("train_step  train_step.py:12") < text.index("eval_step  train.py:40")
     assert "12 calls  p50 4" in text
-    assert "→ a gradient passes through psum (train_step.py:8)" in text
     assert "? out_axes=None, but the devices disagree: output[1]" in text
-    assert "$ shardlift rule SL503" in text
+    assert "$ shardlift rule SL703" in text
     assert "- train_step was not seen" in text
     assert "- train_step (train_step.py:12): something about train_step" in text
     assert "Next: shardlift report run.json --html report.html" in text
@@ -85,7 +84,7 @@ def test_json():
     assert tree["decisions"] == 1
     assert tree["sites"][0]["function"] == NASTY
     assert tree["sites"][0]["seconds"]["moving"] > 0
-    assert {f["kind"] for f in tree["sites"][0]["findings"]} >= {"gradient", "replicas"}
+    assert {f["kind"] for f in tree["sites"][0]["findings"]} >= {"replicas"}
 
 
 def test_the_page_shows_what_a_terminal_does_and_asks_nothing_of_the_network():
@@ -99,19 +98,6 @@ def test_the_page_shows_what_a_terminal_does_and_asks_nothing_of_the_network():
     for line in printed(everything(NASTY), width=120).splitlines()[:-1]:
         assert line.strip() in shown
     assert "Next: shardlift report" not in shown
-
-
-def test_of_thousands_of_sites_the_most_expensive_are_shown():
-    times = [Times(call=distribution(1.0 / (1 + k))) for k in range(250)]
-    sites = [site(line=k, times=times[k], unseen=("x",)) for k in range(250)]
-    sites[200] = dataclasses.replace(
-        sites[200], outputs=(leaf(axis=None, equal=False, compared=3),)
-    )
-    text = printed(Capture(sites=tuple(sites)))
-    lines = re.findall(r"train_step  train.py:(\d+)", text)
-    assert lines == [*map(str, range(100)), "200"]
-    assert "and 149 sites that cost less (--format json has all)" in text
-    assert text.count("): x\n") == 100 // 2  # each site has two gaps
 
 
 @pytest.mark.parametrize(("number", "words"), [(1, "1 argument is"), (2, "2 arguments are")])

@@ -163,15 +163,6 @@ class Read:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Collective:
-    """A kind of collective in the program of a call."""
-
-    kind: str
-    gradient: bool = False
-    lines: tuple[str, ...] = ()
-
-
 class Untried(StrEnum):
     """Why a step was not tried on the whole batch."""
 
@@ -313,7 +304,6 @@ class SiteFacts:
     compile_count: int = 0
     moves: tuple[Move, ...] = ()
     reads: tuple[Read, ...] = ()
-    collectives: tuple[Collective, ...] = ()
     unseen: tuple[str, ...] = ()
     kind: SiteKind = SiteKind.PMAP
     names: tuple[str, ...] = ()

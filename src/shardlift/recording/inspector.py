@@ -19,7 +19,6 @@ from shardlift.recording.hooks import Fault, ObservedFunction
 from shardlift.recording.mapped_calls import PmapCall
 from shardlift.recording.output_reads import Origins
 from shardlift.recording.process import process_facts
-from shardlift.recording.programs import collectives
 from shardlift.recording.site_records import PROBES, SiteRecord, clip
 
 SHARE = 0.01  # of the time of the run, that the inspections after the first ones may take
@@ -130,20 +129,14 @@ class Inspector:
             _try_whole_batch(record, call, running.fitted)
 
     def _ask_program(self, record: SiteRecord, call: PmapCall, fitted: list[Any] | None) -> None:
-        """Note the collectives of the program that ran, and which outputs are equal everywhere."""
-        exchanged = None
+        """Note which outputs of the program that ran are equal everywhere."""
         with _apart_from_the_program():
             try:
                 traced = call.traced(fitted)
                 if traced is not None:
                     record.note_proofs(call.proofs(record.arguments, traced))
-                    exchanged = collectives(traced.jaxpr.jaxpr)
             except Exception as error:
                 self._fault(error)
-        if exchanged is None:
-            record.unseen["the collectives of a program that could not be asked for them"] = None
-        else:
-            record.collectives = exchanged
 
 
 def _try_whole_batch(record: SiteRecord, call: PmapCall, fitted: list[Any] | None) -> None:

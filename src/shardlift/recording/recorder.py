@@ -317,7 +317,7 @@ class Recorder:
         if self._unsure:
             yield f"the origin of {self._unsure} outputs that were read (several sites match)"
         if self._facts and not self._patched:
-            yield "collectives and gradients: jax.pmap was left in place, and cannot be asked"
+            yield "which outputs are always equal: jax.pmap was left in place, and cannot be asked"
         for fault, count in self._faults.items():
             yield f"what an error of the recorder hid, {count} times: {fault}"
 

@@ -12,7 +12,6 @@ from shardlift.capture.histogram import Histogram
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.schema import (
     ArrayForm,
-    Collective,
     CompileReason,
     LeafFacts,
     Move,
@@ -62,7 +61,6 @@ class SiteRecord:
         self.signatures: list[Signature] = []
         self.moves: Tally[Move] = Tally("count", "nbytes")
         self.reads: Tally[Read] = Tally("count", "nbytes", "seconds")
-        self.collectives: tuple[Collective, ...] = ()
         self.proofs: tuple[Proof, ...] | None = None
         self.whole_batch: WholeBatchTrial | None = None
         self.proved = 0  # programs that the proofs are of
@@ -139,7 +137,6 @@ class SiteRecord:
             compile_count=self.compile_count,
             moves=self.moves.freeze(),
             reads=self.reads.freeze(),
-            collectives=self.collectives,
             unseen=tuple(self.unseen),
             kind=self.kind,
             names=tuple(self.names),

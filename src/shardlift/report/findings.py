@@ -48,7 +48,6 @@ class ReportItem:
 def findings_of(site: SiteFacts, capture: Capture) -> list[ReportItem]:
     """The findings of one site: those that need a decision first, then by cost."""
     findings = [
-        *_gradient(site),
         *_replicas_differ(site),
         *_transformed(site, capture),
         *_compiles(site),
@@ -59,20 +58,6 @@ def findings_of(site: SiteFacts, capture: Capture) -> list[ReportItem]:
         *_nested(site),
     ]
     return sorted(findings, key=lambda f: (not f.decision, -f.seconds, -f.nbytes))
-
-
-def _gradient(site: SiteFacts) -> Iterator[ReportItem]:
-    through = [collective for collective in site.collectives if collective.gradient]
-    if through:
-        kinds = list_names(sorted({collective.kind for collective in through}))
-        lines = list_names([line for collective in through for line in collective.lines])
-        yield ReportItem(
-            "gradient",
-            f"a gradient passes through {kinds}{f' ({lines})' if lines else ''}",
-            "`shardlift migrate` keeps these numbers with check_vma=False; with the default of "
-            "shard_map the same line gives a gradient that is n times larger or smaller.",
-            "shardlift rule SL503",
-        )
 
 
 def _replicas_differ(site: SiteFacts) -> Iterator[ReportItem]:

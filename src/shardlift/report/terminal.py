@@ -7,14 +7,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from shardlift.report.findings import ReportItem, timed
-from shardlift.report.numbers import TIMES, count, percent, seconds, share
+from shardlift.report.numbers import TIMES, percent, seconds, share
 from shardlift.report.view import SiteView, View, about
 
 # Distinguishable without colours too.
 GLYPHS = {"waiting": "█", "dispatch": "░", "moving": "▓"}
 COLOURS = {"waiting": "blue", "dispatch": "bright_black", "moving": "yellow"}
 WIDTH = 24  # of a bar
-MOST = 100  # sites, and lines on what was not seen; a program may have thousands
 
 
 def show(view: View, console: Console) -> None:
@@ -24,26 +23,18 @@ def show(view: View, console: Console) -> None:
     if view.sites:
         console.print()
         console.print(_legend())
-    shown = [site for k, site in enumerate(view.sites) if k < MOST or site.needs_decision]
-    for site in shown:
+    for site in view.sites:
         console.print()
         console.print(_site(site))
     console.print()
-    if left_out := len(view.sites) - len(shown):
-        console.print(f"and {count(left_out, 'site')} that cost less ({_ALL})\n")
     if view.unseen:
         console.print(Text("Not seen", style="bold"))
-        for text in view.unseen[:MOST]:
+        for text in view.unseen:
             console.print(_indent(Text(f"- {text}"), 2))
-        if len(view.unseen) > MOST:
-            console.print(f"  and {len(view.unseen) - MOST} more ({_ALL})")
     if view.path:
         console.print(
             Text(f"Next: shardlift report {view.path} --html report.html"), soft_wrap=True
         )
-
-
-_ALL = "--format json has all"
 
 
 def _site(view: SiteView) -> RenderableType:

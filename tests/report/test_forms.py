@@ -87,7 +87,7 @@ def test_json():
     assert {f["kind"] for f in tree["sites"][0]["findings"]} >= {"replicas"}
 
 
-def test_the_page_shows_what_a_terminal_does_and_asks_nothing_of_the_network():
+def test_the_page_is_text_and_asks_nothing_of_the_network():
     text = page(view_of(everything(NASTY), "<script>run.json"))
     assert set(re.findall(r"</?(\w+)", text)) == {
         "html", "head", "meta", "title", "body", "pre", "span"

@@ -2,7 +2,8 @@
 
 The block has one axis more than under pmap. `einsum` with letters for the old rank raises an
 error, `dot` contracts other axes, and a vector that became a matrix changes the rank of all later
-results.
+results. A body that only returns `jnp.dot(x, w)` or `x @ w`, with `x` its one block, is right: its
+row is the row of pmap's output.
 """
 
 from __future__ import annotations
@@ -17,16 +18,28 @@ from shardlift.source.model import GUIDE, Level, Match, Rule
 
 _NAMES = ("dot", "vdot", "inner", "outer", "matmul", "einsum", "tensordot", "kron", "cross")
 _FUNCTIONS = frozenset(f"jax.numpy.{name}" for name in _NAMES) | {"jax.lax.dot"}
+_ROW_FIRST = ("jax.numpy.dot", "jax.numpy.matmul")
 
 
 def visit(file: File) -> Iterator[Match]:
     """Products that have the block itself as an operand."""
-    for use, name, (block, *_) in block_uses(file):
+    for use, name, blocks in block_uses(file):
+        block, *others = blocks
+        if not others and _is_returned_row(file, use, name, block):
+            continue
         more = f"`{block.id}`, which has one axis more than under pmap"
         if name in _FUNCTIONS or (name == "dot" and isinstance(use, ast.Call)):
             yield Match(use, f"{name.rpartition('.')[2]} of {more}")
         elif isinstance(use, ast.BinOp) and isinstance(use.op, ast.MatMult):
             yield Match(use, f"@ with {more}")
+
+
+def _is_returned_row(file: File, use: ast.AST, name: str, block: ast.Name) -> bool:
+    if not isinstance(file.index.parents[use], ast.Return | ast.Lambda):
+        return False
+    if isinstance(use, ast.BinOp):
+        return use.left is block
+    return name in _ROW_FIRST and isinstance(use, ast.Call) and use.args[:1] == [block]
 
 
 RULE = Rule(
@@ -39,10 +52,13 @@ RULE = Rule(
     bad=(
         BLOCK_HEAD + "def f(x):\n    return jnp.einsum('a,ab->b', x, w)  # SL706\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return w @ x  # SL706\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return jnp.dot(x, w).sum()  # SL706\n" + BLOCK_CALL,
     ),
     good=(
         BLOCK_HEAD + "def f(x):\n    return jnp.dot(x.squeeze(0), w)[None]\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return jnp.dot(x[0], w)[None]\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return jnp.matmul(x, w)\n" + BLOCK_CALL,
+        BLOCK_HEAD + "def f(x):\n    return x @ w\n" + BLOCK_CALL,
         BLOCK_HEAD + "def f(x):\n    return x * w\n" + BLOCK_CALL,
     ),
 )

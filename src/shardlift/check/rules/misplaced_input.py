@@ -46,7 +46,7 @@ RULE = Rule(
     code="SL303",
     level=Level.BROKEN,
     summary="an input of a pmapped function has the wrong placement",
-    advice="Place it with NamedSharding(mesh, P('axis')), or use in_axes=None.",
+    advice="Place it with NamedSharding(mesh, P('axis')), or do not map it: None in in_axes.",
     reference=f"{GUIDE}#valueerror-received-incompatible-devices",
     words=("pmap",),
     bad=(
@@ -60,8 +60,8 @@ RULE = Rule(
         "import jax\nstep = jax.pmap(f)\ny = step(jax.device_put(x))",
         "import jax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
         "step = jax.pmap(f)\ny = step(jax.device_put(x, NamedSharding(mesh, P('i'))))",
-        "import jax\nstep = jax.pmap(f, in_axes=None)\n"
-        "y = step(jax.device_put(x, jax.devices()[0]))",
+        "import jax\nstep = jax.pmap(f, in_axes=(None, 0))\n"
+        "y = step(jax.device_put(x, jax.devices()[0]), rows)",
         "import jax\nd = jax.devices()\nstep = jax.pmap(f, devices=d[:1])\n"
         "y = step(jax.device_put(x, jax.devices()[0]))",
     ),

@@ -177,5 +177,5 @@ def test_what_only_tests_and_examples_need_raises_none(project: Path, folder: st
     (project / folder).mkdir()
     (project / f"{folder}.py").rename(project / folder / "train.py")
     result = _run(folder)
-    assert "needs JAX 0.7 or newer in tests, examples and notebooks" in result.stderr
+    assert "text of tests, examples and notebooks needs JAX 0.7 or newer" in result.stderr
     assert "requirements.txt" not in result.stdout + result.stderr

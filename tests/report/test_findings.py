@@ -46,7 +46,7 @@ LOUD = {
     "host inputs": ("", {"moves": (Move("x", HOST, SPLIT, 2**24, 4, MovedBy.PROGRAM),)}),
     "moved inputs": ("SL303", {"moves": (Move("x", DEVICE_3, SPLIT, 2**24, 4, MovedBy.PMAP),)}),
     "donated": ("SL305", {"arguments": (leaf(donated=True, kept=1),)}),
-    "equal": ("SL301,SL504", {"arguments": (leaf(equal=True, compared=3),)}),
+    "equal": ("SL301", {"arguments": (leaf(equal=True, compared=3),)}),
     "read by index": ("SL401", {"reads": (Read(ReadBy.INDEX, "a.py", 1, 1, 4),)}),
     "read by unreplicate": ("SL402", {"reads": (Read(ReadBy.UNREPLICATE, "a.py", 1, 1, 4),)}),
     "read by device_get": ("SL404", {"reads": (Read(ReadBy.DEVICE_GET, "a.py", 1, 1, 4),)}),
@@ -129,7 +129,7 @@ def test_a_new_function_at_each_call_is_the_reason_to_change_first():
     compiles = ((FIRST,), (again,), (typed,))
     (finding,) = findings_of(site(compiles=compiles, compile_count=3), ONE)
     assert "outside the loop" in finding.fix
-    assert finding.command == "shardlift check train.py --select SL206"
+    assert finding.command == "shardlift rule SL206"
 
 
 def test_a_second_program_is_a_finding_when_it_took_long():

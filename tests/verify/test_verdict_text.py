@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from shardlift.capture.schema import Part, SiteKind
+from shardlift.capture.schema import Capture, Part, SiteFacts, SiteKind
+from shardlift.cli.formats.verdicts import document_of
 from shardlift.verify.compare.array_distance import Distance
 from shardlift.verify.compare.verdicts import (
     Gap,
@@ -21,6 +22,7 @@ from shardlift.verify.compare.verdicts import (
     SitePlace,
     SiteVerdict,
     Verdict,
+    place_of,
 )
 from shardlift.verify.verdict_text import (
     GAPS,
@@ -230,3 +232,12 @@ def test_rounding_is_called_that_with_its_bound() -> None:
     assert said[1].endswith("at most 3 ulps apart")
     differing = _outcome(_site(Verdict.DIFFERENT, findings=(_finding(near),)))
     assert "To accept them: --tolerance rounding=8" in _shown(differing)
+
+
+def test_a_line_of_a_notebook_is_that_of_its_cell() -> None:
+    capture = Capture(cells={"demo.ipynb": ((1, 1), (3, 9))})
+    place = place_of(SiteFacts("demo.ipynb", 10, "step", SiteKind.PMAP), capture)
+    verdict = replace(_site(), after=place)
+    (item,) = json.loads(document_of(_outcome(verdict)))["done"]
+    assert (item["path"], item["cell"], item["line"]) == ("demo.ipynb", 3, 2)
+    assert place.where == "demo.ipynb:cell 3:2"

@@ -351,12 +351,13 @@ class Capture:
         >>> Capture(cells={"demo.ipynb": ((1, 1), (3, 9), (4, 12))}).place("demo.ipynb", 10)
         'demo.ipynb:cell 3:2'
         """
+        cell = self.cell(file, line)
+        return f"{file}:cell {cell[0]}:{cell[1]}" if cell else f"{file}:{line}"
+
+    def cell(self, file: str, line: int) -> tuple[int, int] | None:
+        """The cell of a notebook that has a line of its text, and the line in it."""
         before = [cell for cell in self.cells.get(file, ()) if cell[1] <= line]
-        return (
-            f"{file}:cell {before[-1][0]}:{line - before[-1][1] + 1}"
-            if before
-            else f"{file}:{line}"
-        )
+        return (before[-1][0], line - before[-1][1] + 1) if before else None
 
 
 MOST_PROCESSES = 100_000  # more than any job has

@@ -143,8 +143,8 @@ def needs(
         return
     place = " in ".join(map(code, migration.needed_for))
     cause = f", for {place}" if place else ""
-    only = "" if by_program else " in tests, examples and notebooks"
-    yield f"The new text needs JAX {'.'.join(map(str, needed))} or newer{only}{cause}."
+    only = "" if by_program else " of tests, examples and notebooks"
+    yield f"The new text{only} needs JAX {'.'.join(map(str, needed))} or newer{cause}."
     for change in requirements.raised:
         pin, why = change.pin, change.why_left
         where, old, new = code(f"{pin.path}:{change.line}"), code(pin.text), code(change.new)

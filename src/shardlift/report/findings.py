@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -133,7 +132,7 @@ def _compiles(site: SiteFacts) -> Iterator[ReportItem]:
         "compiles",
         f"{count(site.compile_count, 'program')} compiled, the last because {reason_text(last)}",
         _ADVICE.get((again or last).kind, _ONE_SHAPE),
-        _check(site, "SL206") if again else "shardlift rule SL206",
+        "shardlift rule SL206",
         seconds=lost,
     )
 
@@ -164,7 +163,7 @@ def _moves(site: SiteFacts) -> Iterator[ReportItem]:
             "Place it once, with jax.device_put(x, NamedSharding(mesh, P()))."
             if first.path in unmapped
             else "Place it once, with jax.device_put, or pass its devices to pmap.",
-            _check(site, "SL303"),
+            "shardlift rule SL303",
             seconds=site.times.moving.total,
         )
 
@@ -197,8 +196,9 @@ def _donated(site: SiteFacts) -> Iterator[ReportItem]:
             "donated",
             f"donated, but not reused: {list_names(leaf.path for leaf in kept)}",
             "A donated buffer is reused by an output of the same shape, dtype and placement; an "
-            "argument that is elsewhere is copied first. Place it once, or do not donate it.",
-            _check(site, "SL305"),
+            "argument that is elsewhere is copied first. Place it once, or do not donate it. With "
+            "jax_debug_nans, nothing is donated.",
+            "shardlift rule SL305",
             nbytes=sum(leaf.nbytes for leaf in kept),
         )
 
@@ -247,7 +247,7 @@ def _equal(site: SiteFacts) -> Iterator[ReportItem]:
             f"{count(site.calls, 'call')}: "
             f"{list_names(leaf.path for leaf in largest)}; {amount(wasted)} of copies",
             "Pass one copy, with in_axes=None; after the migration, use P() without a device axis.",
-            _check(site, "SL301,SL504"),
+            "shardlift rule SL301",
             nbytes=wasted,
         )
 
@@ -260,10 +260,6 @@ def _nested(site: SiteFacts) -> Iterator[ReportItem]:
             "Use one mesh with both axes. Its time is included in the outer site.",
             "shardlift rule SL204",
         )
-
-
-def _check(site: SiteFacts, codes: str) -> str:
-    return f"shardlift check {shlex.quote(site.file)} --select {codes}"
 
 
 def timed(finding: ReportItem) -> str:

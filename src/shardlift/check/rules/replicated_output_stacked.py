@@ -89,7 +89,7 @@ RULE = Rule(
     code="SL504",
     level=Level.SLOW,
     summary="an output that is equal on all devices is returned stacked",
-    advice="Use out_axes=None for it, and remove the [0] or unreplicate in the caller.",
+    advice="With None in out_axes it has no device axis: remove the [0] in the caller.",
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     words=("pmap",),
     bad=(

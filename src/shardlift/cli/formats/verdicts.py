@@ -31,4 +31,6 @@ def _item(site: SiteVerdict, message: str) -> Item:
     where = site.after or site.before
     assert where is not None
     code = site.verdict.value.replace(" ", "-")
-    return item(code, message, where.file, line=where.line, site=site.name)
+    cell, line = where.cell or (None, where.line)
+    in_cell: Item = {} if cell is None else {"cell": cell}
+    return item(code, message, where.file, **in_cell, line=line, site=site.name)

@@ -32,18 +32,19 @@ class SitePlace:
     function: str
     kind: SiteKind
     calls: int
-    shown: str = ""  # where people find it, if not at `train.py:12`
+    cell: tuple[int, int] | None = None  # of a notebook: the cell, and the line in it
 
     @property
     def where(self) -> str:
         """``train.py:12``, or ``demo.ipynb:cell 3:2``."""
-        return self.shown or f"{self.file}:{self.line}"
+        place = f"cell {self.cell[0]}:{self.cell[1]}" if self.cell else self.line
+        return f"{self.file}:{place}"
 
 
 def place_of(site: SiteFacts, capture: Capture) -> SitePlace:
-    """The place of a site; in a notebook, it is shown by cell and line."""
-    shown = capture.place(site.file, site.line) if site.file in capture.cells else ""
-    return SitePlace(site.file, site.line, site.function, site.kind, len(site.samples), shown)
+    """The place of a site in its program."""
+    cell = capture.cell(site.file, site.line)
+    return SitePlace(site.file, site.line, site.function, site.kind, len(site.samples), cell)
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,8 @@ def test_a_stuck_job_shows_its_stacks(
     (stuck,) = [outcome.stuck] if end else reports
     assert stuck is not None
     assert stuck.seconds >= 0.01
-    assert [state.main.own[0].file for state in stuck.states] == [f"{tmp_path}/program.py"] * 2
+    stacks = [state.stack or () for state in stuck.states]
+    assert [stack[0].file for stack in stacks] == [f"{tmp_path}/program.py"] * 2
     assert [(state.process, state.ended) for state in stuck.states] == [(0, False), (1, False)]
     assert outcome == (Outcome(STUCK_STATUS, stuck=stuck) if end else Outcome(0))
     assert [line for _, _, line in lines] == ["went on"] * (0 if end else 2)

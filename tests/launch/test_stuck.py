@@ -16,15 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardlift.cli.stuck import explain_stuck
-from shardlift.launch.stacks import StackFrame, ThreadStack, parse_dump
-from shardlift.launch.stuck import (
-    PATIENCE,
-    Activity,
-    StuckClock,
-    StuckJob,
-    StuckProcess,
-    cpu_seconds,
-)
+from shardlift.launch.stacks import StackFrame, parse_dump
+from shardlift.launch.stuck import Activity, StuckClock, StuckJob, StuckProcess, cpu_seconds
 from tests import children
 
 LIMIT = 60.0
@@ -58,7 +51,7 @@ IDLE = 0.0034 * STEP  # the most CPU time that was measured of a deadlocked proc
         # A process has ended, with what it had used.
         (quiet(20, cpu=3.0) + quiet(40, start=20 * STEP, cpu=2.0), [20 * STEP + LIMIT]),
         # It moves, and stops again.
-        (quiet(40) + quiet(2000, 1000.0, printed=6), [LIMIT, 1000.0 + PATIENCE * LIMIT]),
+        (quiet(40) + quiet(2000, 1000.0, printed=6), [LIMIT, 1000.0 + LIMIT]),
         # The launcher itself was stopped in between.
         (quiet(3) + quiet(5, start=10_000.0), []),
         # Writing the stacks, after the report, is no move.
@@ -101,63 +94,50 @@ def test_cpu_seconds_are_those_of_a_process_and_all_that_it_started():
     assert used[1] == 0  # it has ended
 
 
-def test_stacks_of_all_threads():
-    def wait() -> None:
-        waiting.set()
-        done.wait()
-
+def test_the_stack_of_the_main_thread_without_libraries():
     waiting, done = threading.Event(), threading.Event()
-    thread = threading.Thread(target=wait)
+    thread = threading.Thread(target=lambda: (waiting.set(), done.wait()))
     thread.start()
     waiting.wait()
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)
-        *others, main = parse_dump(file.read().splitlines())
+        stack = parse_dump(file.read().splitlines())
     done.set()
     thread.join()
-    (other,) = [s for s in others if s.own and s.own[0].function == "wait"]
-    assert other.inside is not None
-    assert other.inside.file.endswith("/threading.py")
-    assert (other.own[0].file, other.own[0].function) == (__file__, "wait")
-    assert main.inside is None
-    assert main.own[0].function == "test_stacks_of_all_threads"
-
-
-def state(process: int, *frames: StackFrame, threads: tuple[ThreadStack, ...] = ()) -> StuckProcess:
-    return StuckProcess(process, 100 + process, (*threads, ThreadStack(frames)))
-
-
-def explain(*states: StuckProcess, ended: bool = True) -> list[str]:
-    lines = explain_stuck(StuckJob(60, len(states), states), ended=ended).splitlines()
-    return [re.sub(r"\S+/(?=\w+\.py)", "", line) for line in lines]
+    assert stack is not None
+    assert stack[0][::2] == (__file__, "test_the_stack_of_the_main_thread_without_libraries")
+    assert not [frame for frame in stack if "/_pytest/" in frame.file]
+    assert (
+        parse_dump(["Thread 0x7f (most recent call first):", '  File "<frozen x>", line 1 in f'])
+        == ()
+    )
+    assert parse_dump([]) is None
 
 
 LINE = Path(__file__).read_text().splitlines().index('BURN = """') + 1
 STEP_FRAME = StackFrame(__file__, LINE, "step")
 OUTER = StackFrame("/home/me/train.py", 9, "<module>")
-LIBRARY = StackFrame("/venv/lib/site-packages/jax/array.py", 7, "_value", own=False)
+
+
+def explain(*stacks: tuple[StackFrame, ...] | None, ended: bool = True) -> list[str]:
+    states = [StuckProcess(k, 100 + k, stack) for k, stack in enumerate(stacks)]
+    states[-1] = states[-1]._replace(ended=ended)
+    lines = explain_stuck(StuckJob(60, len(states), tuple(states)), ended=ended).splitlines()
+    return [re.sub(r"\S+/(?=\w+\.py)", "", line) for line in lines]
 
 
 def test_processes_are_grouped_by_the_line_in_which_they_wait():
-    loader = ThreadStack((StackFrame("/home/me/data.py", 3, "load"),))
-    said = explain(
-        state(0, STEP_FRAME, OUTER),
-        state(1, OUTER, threads=(loader, ThreadStack((LIBRARY,)))),
-        state(2, LIBRARY),
-        StuckProcess(3, 103, ()),
-        StuckProcess(4, 104, (), ended=True),
-        state(5, LIBRARY, STEP_FRAME, OUTER),
-    )
+    said = explain((STEP_FRAME, OUTER), (OUTER,), (), (STEP_FRAME, OUTER), None, None)
     assert said == [
         "shardlift: for 60 s none of the 6 processes has used the CPU or printed anything",
-        f'  processes 0, 5 wait at test_stuck.py:{LINE} in step: BURN = """',
+        f"  process 0 (pid 100), process 3 (pid 103): waits at test_stuck.py:{LINE} in step: "
+        'BURN = """',
         "      called at train.py:9 in <module>",
-        "  process 1 (pid 101) waits at train.py:9 in <module>",
-        "    another thread is at data.py:3 in load",
-        "  process 2 (pid 102) has come to the end of the program",
-        "  process 3 (pid 103) does not answer: stopped by a debugger or SIGSTOP?",
-        "  process 4 (pid 104) has ended",
+        "  process 1 (pid 101): waits at train.py:9 in <module>",
+        "  process 2 (pid 102): at the end of the program",
+        "  process 4 (pid 104): does not answer. Stopped by a debugger or SIGSTOP?",
+        "  process 5 (pid 105): ended",
         "shardlift: every process must make the same calls in the same order; print and save "
         "under `if jax.process_index() == 0:`, but compute outside of it",
         "shardlift: the job was ended, because of --end-when-stuck",
@@ -165,13 +145,8 @@ def test_processes_are_grouped_by_the_line_in_which_they_wait():
 
 
 def test_all_wait_in_one_line():
-    deep = [StackFrame("/home/me/train.py", k, f"f{k}") for k in range(20)]
-    first, where, *rest, last = explain(*(state(k, LIBRARY, *deep) for k in range(40)), ended=False)
-    assert "40 processes" in first
-    assert where.startswith(
-        "  processes 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 24"
-    )
-    assert where.endswith("more wait at train.py:0 in f0 (inside _value, array.py:7)")
-    assert rest[-1] == "      ... and 13 more"
-    assert len(rest) == 7
+    deep = tuple(StackFrame("/home/me/train.py", k, f"f{k}") for k in range(20))
+    _, where, *rest, last = explain(deep, deep, ended=False)
+    assert where == "  process 0 (pid 100), process 1 (pid 101): waits at train.py:0 in f0"
+    assert (len(rest), rest[-1]) == (7, "      ... and 13 more")
     assert "the job is left as it is" in last

@@ -50,12 +50,15 @@ def test_a_stuck_job(tmp_path: Path):
     said = ours.stderr[ours.stderr.index("shardlift: for") :]
     step = len(textwrap.dedent(STUCK).splitlines())
     holds = line_of("    ctypes.PyDLL(None).sleep(300)  # holds Python's lock")
-    assert re.search(rf"process 0 \(pid \d+\) waits at program.py:{step} in <module>: step", said)
-    assert re.search(
-        rf"process 1 \(pid \d+\) waits at program.py:{holds} in <module>: ctypes", said
-    )
-    assert re.search(r"process 2 \(pid \d+\) does not answer", said)
-    assert re.search(r"process 3 \(pid \d+\) has come to the end of the program", said)
+    for process, where in enumerate(
+        (
+            rf"waits at program.py:{step} in <module>: step",
+            rf"waits at program.py:{holds} in <module>: ctypes",
+            "does not answer",
+            "at the end of the program",
+        )
+    ):
+        assert re.search(rf"process {process} \(pid \d+\): {where}", said)
     assert "shardlift: the job was ended, because of --end-when-stuck\n" in said
     whole = read_whole(tmp_path / "run.json")
     assert [process.index for process in whole.processes] == [0, 1, 2, 3]

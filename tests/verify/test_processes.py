@@ -133,8 +133,8 @@ def test_a_program_that_is_stuck_is_ended_and_explained(tmp_path: Path) -> None:
         "none of its 2 processes had used the CPU or printed anything (--stuck-after)"
     )
     said = "\n".join(rest)
-    assert re.search(r"process 0 .* waits at skips.py:6 in <module>: print", said)
-    assert re.search(r"process 1 .* has come to the end of the program", said)
+    assert re.search(r"process 0 .*: waits at skips.py:6 in <module>: print", said)
+    assert re.search(r"process 1 .*: at the end of the program", said)
 
 
 def test_the_verdict_of_a_job_is_the_worst_of_its_processes() -> None:

@@ -1,4 +1,4 @@
-"""The stacks of a process, as ``faulthandler`` writes them."""
+"""The stack of a process, as ``faulthandler`` writes it."""
 
 from __future__ import annotations
 
@@ -21,39 +21,21 @@ class StackFrame(NamedTuple):
     file: str
     line: int
     function: str
-    own: bool = True  # is it of the user's program, not of a library?
 
 
-class ThreadStack(NamedTuple):
-    """One thread, innermost frame first."""
+def parse_dump(lines: Iterable[str], package: str = "") -> tuple[StackFrame, ...] | None:
+    """The frames of the user's program in the main thread, innermost first; None: no answer.
 
-    frames: tuple[StackFrame, ...]
-
-    @property
-    def own(self) -> tuple[StackFrame, ...]:
-        """The frames of the user's program."""
-        return tuple(frame for frame in self.frames if frame.own)
-
-    @property
-    def inside(self) -> StackFrame | None:
-        """The frame of a library that the program waits in, if there is one."""
-        return None if not self.frames or self.frames[0].own else self.frames[0]
-
-
-def parse_dump(lines: Iterable[str], package: str = "") -> tuple[ThreadStack, ...]:
-    """Read what ``faulthandler`` wrote: newer threads come first, the main one is the last.
-
-    ``package`` is the program's own, which may be an installed one.
+    ``faulthandler`` writes newer threads first, and the main one last. ``package`` is the
+    program's own, which may be an installed one.
     """
-    threads: list[list[StackFrame]] = []
+    frames: list[StackFrame] | None = None
     for line in lines:
         if _THREAD.match(line):
-            threads.append([])
-        elif threads and (match := _FRAME.match(line)):
-            file = match["file"]
-            frame = StackFrame(file, int(match["line"]), match["function"], is_own(file, package))
-            threads[-1].append(frame)
-    return tuple(ThreadStack(tuple(frames)) for frames in threads)
+            frames = []
+        elif frames is not None and (match := _FRAME.match(line)):
+            frames.append(StackFrame(match["file"], int(match["line"]), match["function"]))
+    return None if frames is None else tuple(f for f in frames if is_own(f.file, package))
 
 
 def is_own(file: str, package: str = "") -> bool:

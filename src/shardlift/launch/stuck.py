@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shardlift.launch.stacks import ThreadStack
+from shardlift.launch.stacks import StackFrame
 
 # What an idle process uses. Jobs that hang in a collective, 2x2, 2x4 and 4x2 virtual devices with
 # gloo, used 1.9 to 4.0 ms of CPU per second and process (JAX 0.10.2 and 0.12.0.1), on an idle and a
@@ -18,7 +18,6 @@ from shardlift.launch.stacks import ThreadStack
 IDLE_SHARE = 0.02  # of one core
 IDLE_TICKS = 0.02  # seconds
 LONGEST_INTERVAL = 2.0  # between two looks, in seconds
-PATIENCE = 10  # a job that moved again is reported again after so many times the limit
 
 
 class StuckProcess(NamedTuple):
@@ -26,18 +25,8 @@ class StuckProcess(NamedTuple):
 
     process: int
     pid: int
-    stacks: tuple[ThreadStack, ...]  # of its threads, the main one last; empty without an answer
+    stack: tuple[StackFrame, ...] | None  # of the program, innermost first; None: no answer
     ended: bool = False
-
-    @property
-    def main(self) -> ThreadStack:
-        """The main thread."""
-        return self.stacks[-1]
-
-    @property
-    def threads(self) -> tuple[ThreadStack, ...]:
-        """Other threads that are in the program."""
-        return tuple(stack for stack in self.stacks[:-1] if stack.own)
 
 
 class StuckJob(NamedTuple):
@@ -79,7 +68,7 @@ class StuckClock:
         """A job is stuck when it has done nothing for ``limit`` seconds."""
         self.interval = min(LONGEST_INTERVAL, limit / 4)
         self.quiet = 0.0  # seconds in which nothing has happened
-        self._limit, self._next_limit = limit, limit
+        self._limit = limit
         self._last: Activity | None = None
         self._reported = False
 
@@ -93,9 +82,9 @@ class StuckClock:
             return False
         # While the launcher itself is stopped, by Ctrl-Z for example, it sees nothing.
         self.quiet += min(look.at - last.at, 2 * self.interval)
-        if self._reported or self.quiet < self._next_limit:
+        if self._reported or self.quiet < self._limit:
             return False
-        self._reported, self._next_limit = True, PATIENCE * self._limit
+        self._reported = True
         self._last = None  # the processes use some CPU time to write their stacks
         return True
 

@@ -54,9 +54,8 @@ def test_the_outcome():
 
 
 def test_a_single_output():
-    found = shardlift.replication(lambda x: lax.psum(x, "i"), rows(), axis_name="i")
-    assert found.proven is True
-    assert found.all_proven
+    found = shardlift.replication(shardlift.pmap(lambda x: lax.psum(x, "i"), "i"), rows())
+    assert (found.proven, found.all_proven) == (True, True)
     assert str(found).endswith("\n  output: equal on all devices")
 
 
@@ -68,10 +67,9 @@ def test_no_outputs():
 
 
 def test_an_output_that_is_an_input():
-    found = shardlift.replication(lambda x: x, rows(), axis_name="i")
-    assert str(found.outputs["<leaf>"]) == "not proven: comes from argument x"
-    stock = shardlift.replication(jax.pmap(lambda x: x, "i"), rows())
-    assert str(stock.outputs["<leaf>"]) == "not proven: comes from argument x"
+    for pmap in (shardlift.pmap, jax.pmap):
+        found = shardlift.replication(pmap(lambda x: x, "i"), rows())
+        assert str(found.outputs["<leaf>"]) == "not proven: comes from argument x"
 
 
 @pytest.mark.parametrize("pmap", [jax.pmap, shardlift.pmap])
@@ -87,17 +85,6 @@ def test_what_pmap_returned(pmap):
     assert found.outputs["[3]"].argument == "extra"
     assert found.outputs["[1]"].argument == "x"
     hold_against(found, mapped(*args, extra=rows(seed=3)))
-
-
-def test_the_function_by_itself():
-    found = shardlift.replication(step, STATE, BATCH, axis_name="i", equal=0)
-    mapped = shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, equal=0)
-    assert found == mapped
-    none = shardlift.replication(lambda x, y: (x, y), 1.0, rows(), in_axes=(None, 0))
-    assert none.proven == (True, False)
-    sized = shardlift.replication(lambda x: lax.axis_index("i"), 1.0, axis_name="i", in_axes=None,
-                                  axis_size=4)  # fmt: skip
-    assert sized.proven is False
 
 
 def test_more_rows_than_devices():
@@ -129,22 +116,6 @@ def test_axis_names_of_any_kind(name):
     mapped = shardlift.pmap(lambda x: x * 2, name)
     assert shardlift.replication(mapped, rows()).proven is False
     assert shardlift.replication(mapped, same(), equal=0).proven is True
-
-
-def test_methods_and_callable_objects():
-    class Model:
-        scale = 2.0
-
-        def step(self, x):
-            return lax.pmean(x * self.scale, "i"), x
-
-        def __call__(self, x):
-            return self.step(x)
-
-    model = Model()
-    assert shardlift.replication(shardlift.pmap(model.step, "i"), rows()).proven == (True, False)
-    assert shardlift.replication(model, rows(), axis_name="i").proven == (True, False)
-    assert "replication of Model over" in str(shardlift.replication(model, rows(), axis_name="i"))
 
 
 def test_a_wrapper_is_not_what_it_wraps():
@@ -292,13 +263,6 @@ def test_equal_that_does_not_fit(equal, error, words):
 def test_not_a_function():
     with pytest.raises(TypeError, match="replication needs a function, got 3"):
         shardlift.replication(3, rows())
-
-
-def test_mapped_already():
-    with pytest.raises(
-        ValueError, match="step is already mapped: axis_name, in_axes and axis_size"
-    ):
-        shardlift.replication(shardlift.pmap(step, "i"), STATE, BATCH, axis_name="i")
 
 
 def test_not_mapped_but_with_a_collective():

@@ -113,10 +113,7 @@ def trace_function(
     try:
         jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, named)
     except NameError as error:
-        error.add_note(
-            f"{name} is not mapped: pass the result of pmap, or the name of the axis, "
-            f"shardlift.replication({name}, *args, axis_name=...)."
-        )
+        error.add_note(f"{name} is not mapped: pass the result of pmap.")
         raise
     return MappedProgram(
         name, jaxpr, argument_names(fun, tuple(leaves), named, dynamic), output, tuple(static)

@@ -81,14 +81,10 @@ OPAQUE = {
     "empty2": _MEMORY,
     "rng_uniform": "draws from the device's own generator",
     "ffi_call": "runs foreign code, which may depend on the device",
-    "call_exported": "runs an exported program, which is not analysed",
-    "custom_partitioning": "lets its own function decide what each device does",
     "get": _REF,
     "swap": _REF,
-    "freeze": _REF,
     "new_ref": _REF,
-    "run_state": _REF,
-    "precv": "receives a value from another device",
+    "ragged_all_to_all": "gives each device a different part",
 }
 
 

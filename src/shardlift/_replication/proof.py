@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 
 from shardlift import _compat
 from shardlift._replication import collectives, control_flow
-from shardlift._replication.interpreter import (
-    TORN,
-    Cause,
-    Interpreter,
-    MapScope,
-    Value,
-)
+from shardlift._replication.interpreter import TORN, Cause, Interpreter, MapScope, Value
 from shardlift._replication.mapped_program import (
     Map,
     MapOutput,
@@ -29,9 +23,8 @@ from shardlift._replication.mapped_program import (
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication
 from shardlift.arrays.paths import leaf_paths
 from shardlift.mapping.divergence import service
-from shardlift.mapping.pmap_options import check_options, positional_names
+from shardlift.mapping.pmap_options import positional_names
 from shardlift.mapping.registry import site_behind
-from shardlift.mapping.site import MappedFunction
 
 RULES = {**collectives.RULES, **control_flow.RULES}
 
@@ -39,9 +32,6 @@ RULES = {**collectives.RULES, **control_flow.RULES}
 def replication(
     fun: Callable[..., Any],
     *args: Any,
-    axis_name: Hashable | None = None,
-    in_axes: Any = 0,
-    axis_size: int | None = None,
     equal: Any = (),
     pure: Iterable[str] = (),
     **kwargs: Any,
@@ -54,28 +44,26 @@ def replication(
     each may trace another program.
 
     Args:
-      fun: the result of `shardlift.pmap` or ``jax.pmap``, a jitted ``shard_map``, or a function
-        of one row together with its ``axis_name``.
+      fun: the result of `shardlift.pmap` or ``jax.pmap``, or a jitted ``shard_map``.
       *args: the arguments of a call; arrays, or anything with a shape and a dtype.
-      axis_name: for a function that is not mapped yet, the axis of its collectives.
-      in_axes: for such a function, as for ``pmap``.
-      axis_size: for such a function, as for ``pmap``.
       equal: which mapped arguments are the same on all devices, by position or name:
         ``equal=(0, "rng")``. Arguments with ``in_axes=None`` are always equal.
       pure: names of further primitives, for example your own, that depend only on their
         operands.
       **kwargs: arguments of ``fun`` passed by keyword.
 
-    >>> import jax.numpy as jnp
+    >>> import jax.numpy as jnp, shardlift
     >>> def step(w, x):
     ...     return w - jax.lax.pmean(w * x, "i"), w * x
-    >>> result = replication(step, jnp.ones(8), jnp.ones(8), axis_name="i", equal=0)
+    >>> p_step = shardlift.pmap(step, axis_name="i")
+    >>> result = replication(p_step, jnp.ones(8), jnp.ones(8), equal=0)
     >>> result.proven
     (True, False)
     """
     if not callable(fun):
         raise TypeError(f"replication needs a function, got {fun!r}")
-    program = _trace(fun, args, kwargs, axis_name, in_axes, axis_size)
+    site = site_behind(fun)
+    program = trace_site(site, args, kwargs) if site else trace_function(fun, args, kwargs)
     result = prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
     if service() is None:
         return result
@@ -85,31 +73,6 @@ def replication(
     outputs = {path: doubt if outcome else outcome for path, outcome in result.outputs.items()}
     proven = jax.tree.map(lambda _: False, result.proven)
     return dataclasses.replace(result, outputs=outputs, proven=proven)
-
-
-def _trace(
-    fun: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    axis_name: Hashable | None,
-    in_axes: Any,
-    axis_size: int | None,
-) -> MappedProgram:
-    site = site_behind(fun)
-    bare = axis_name is not None or axis_size is not None or in_axes != 0
-    if site is not None and bare:
-        raise ValueError(
-            f"{site.name} is already mapped: axis_name, in_axes and axis_size are given to "
-            "its pmap. Leave them out here, or pass the function without its pmap."
-        )
-    if site is None and bare:
-        options = check_options(
-            fun, axis_name=axis_name, in_axes=in_axes, axis_size=axis_size, view="global"
-        )
-        site = MappedFunction(lambda: fun, getattr(fun, "__name__", type(fun).__name__), options)
-    if site is not None:
-        return trace_site(site, args, kwargs)
-    return trace_function(fun, args, kwargs)
 
 
 def equal_leaves(
@@ -152,8 +115,7 @@ def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -
     if mapped is None:
         raise ValueError(
             f"{program.name} does not map over devices, or does so more than once, so there is "
-            "nothing to prove. Pass the result of one pmap, or give the axis_name of its "
-            f"collectives: shardlift.replication({program.name}, *args, axis_name=...)."
+            "nothing to prove. Pass the result of one pmap."
         )
     scope = MapScope(mapped.sizes)
     inputs = [

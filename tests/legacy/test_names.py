@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-import warnings
 
 import jax
 import jax.extend.core.primitives
@@ -124,12 +123,6 @@ def test_jaxprs_by_keyword():
     assert isinstance(again, ClosedJaxpr)
     out = jax.core.eval_jaxpr(again.jaxpr, again.consts, table)
     np.testing.assert_array_equal(out[0], 2 * table)
-
-
-def test_functions_that_were_renamed():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert (jax.host_id(), jax.host_count(), list(jax.host_ids())) == (0, 1, [0])
 
 
 def test_linear_util():

@@ -32,13 +32,6 @@ def test_arguments_by_position(inside):
     np.testing.assert_array_equal(f(ROWS[:4], 2), (ROWS[:4] * 2).T)
 
 
-def test_global_arg_shapes(inside):
-    jax.pmap(lambda x: x, global_arg_shapes=None)(ROWS)
-    jax.pmap(lambda x: x, global_arg_shapes=(None,))(ROWS)
-    with pytest.raises(ValueError, match="was removed with sharded_jit"):
-        jax.pmap(lambda x: x, global_arg_shapes=((16, 3),))
-
-
 def test_inputs_are_moved_without_a_word(inside):
     there = jax.device_put(ROWS, DEVICES[5])
     few = jax.pmap(lambda x: x, devices=DEVICES[4:])(ROWS[:4])

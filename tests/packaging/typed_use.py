@@ -12,7 +12,7 @@ from typing import Any
 
 import shardlift
 from shardlift import arrays
-from shardlift.arrays import differing
+from shardlift.arrays import stitch
 from shardlift.facts import Capture, read
 
 
@@ -49,4 +49,4 @@ def mistaken() -> None:
     print(shardlift.nothing)  # type: ignore[attr-defined]
     read("run.json").sites.append(1)  # type: ignore[attr-defined]
     print(arrays.nothing)  # type: ignore[attr-defined]
-    differing()  # type: ignore[call-arg]
+    stitch()  # type: ignore[call-arg]

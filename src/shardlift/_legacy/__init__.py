@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "Uses", "legacy"]
 
-# JAX has the old names still (0.10.2, 0.12.0.1), but each call warns in a sentence that is garbled:
-# "jax.process_index has been renamed to jax.process_index". SL106 says it better.
-_RENAMED = {
-    "host_id": "process_index",
-    "host_count": "process_count",
-    "host_ids": "process_indices",
-}
 _lock = threading.RLock()
 _active: list[Session] = []
 
@@ -120,9 +113,6 @@ class Session:
             attributes.restore(patches, uses)
             keywords.restore(patches, uses)
             meanings.restore(patches, uses, self.written_for)
-            for old, new in _RENAMED.items():
-                if hasattr(jax, old):
-                    patches.set(jax, old, getattr(jax, new))
         elif recorder is None:
             return
         read = None if recorder is None else recorder.read

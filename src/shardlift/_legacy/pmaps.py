@@ -13,7 +13,7 @@ from shardlift._legacy.tracebacks import without_package
 
 _ARGUMENTS = (
     "axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend",
-    "axis_size", "donate_argnums", "global_arg_shapes",
+    "axis_size", "donate_argnums",
 )  # fmt: skip
 
 
@@ -47,16 +47,10 @@ class PmapFunction:
 def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
     """``pmap`` with the old arguments and the old result type of ``jax.pmap``."""
 
-    # Until 0.2.10 every argument could be given by position; 0.4 removed global_arg_shapes.
+    # Until 0.2.10 every argument could be given by position.
     @functools.wraps(pmap if not isinstance(pmap, functools.partial) else pmap.func)
     def legacy_pmap(fun: Callable[..., Any], *args: Any, **options: Any) -> PmapFunction:
         options |= dict(zip(_ARGUMENTS[: len(args)], args, strict=True))
-        if any(shape is not None for shape in options.pop("global_arg_shapes", None) or ()):
-            raise ValueError(
-                "pmap global_arg_shapes, the shapes over all processes of arguments of a nested "
-                "sharded_jit, was removed with sharded_jit (JAX 0.4) and cannot be restored: "
-                "leave it out."
-            )
         note()
         return PmapFunction(pmap(fun, **options), fun)
 

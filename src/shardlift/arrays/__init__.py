@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from shardlift.arrays.global_arrays import stitch as stitch
     from shardlift.arrays.placement import device_put_replicated as device_put_replicated
     from shardlift.arrays.placement import device_put_sharded as device_put_sharded
-    from shardlift.arrays.replicas import differing as differing
     from shardlift.arrays.replicas import replicate as replicate
     from shardlift.arrays.replicas import unreplicate as unreplicate
 
@@ -25,7 +24,6 @@ _WHERE = {
     "barrier": "shardlift.arrays.barriers",
     "device_put_replicated": "shardlift.arrays.placement",
     "device_put_sharded": "shardlift.arrays.placement",
-    "differing": "shardlift.arrays.replicas",
     "local_view": "shardlift.arrays.global_arrays",
     "pad_shard_unpad": "shardlift.arrays.batches",
     "prefetch_to_device": "shardlift.arrays.batches",

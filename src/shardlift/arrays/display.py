@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from shardlift.arrays.paths import leaf_paths, type_of
-from shardlift.arrays.replicas import device_name, differing, host_bits
+from shardlift.arrays.replicas import host_bits
 
 _HEADER = ("leaf", "type", "spec", "bytes/device", "copies", "replicas")
 
@@ -66,24 +66,24 @@ def _copies(leaf: jax.Array) -> int:
 def _replicas(leaf: jax.Array) -> str:
     row = (1, *leaf.shape[1:])
     if _copies(leaf) > 1:
-        bad = _differing_copies(leaf)
+        parts = [shard.index for shard in leaf.addressable_shards]
     elif (
         leaf.ndim
         and len(leaf.addressable_shards) > 1
         and all(shard.data.shape == row for shard in leaf.addressable_shards)
     ):
-        bad = differing(leaf)
+        parts = [shard.index[1:] for shard in leaf.addressable_shards]
     else:
         return "-"
+    first: dict[str, bytes] = {}
+    bad = []
+    for part, shard in zip(map(str, parts), leaf.addressable_shards, strict=True):
+        bits = host_bits(shard.data).tobytes()
+        if first.setdefault(part, bits) != bits:
+            bad.append(device_name(shard.device))
     return f"differ on {', '.join(bad)}" if bad else "equal"
 
 
-def _differing_copies(leaf: jax.Array) -> list[str]:
-    """The devices whose copy differs, in any bit, from the first copy of the same part."""
-    first: dict[str, bytes] = {}
-    bad = []
-    for shard in leaf.addressable_shards:
-        bits = host_bits(shard.data).tobytes()
-        if first.setdefault(str(shard.index), bits) != bits:
-            bad.append(device_name(shard.device))
-    return bad
+def device_name(device: jax.Device) -> str:
+    """``cpu:3``."""
+    return f"{device.platform}:{device.id}"

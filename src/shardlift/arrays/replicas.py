@@ -1,4 +1,4 @@
-"""Copies of one value on every device: how to create, read and compare them.
+"""Copies of one value on every device: how to create and read them.
 
 ``unreplicate`` means the same for every kind of leaf: it removes the leading axis and returns the
 first row, the value of ``leaf[0]``; on one device as on many.
@@ -21,15 +21,14 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from shardlift.arrays.paths import leaf_paths
 from shardlift.arrays.placement import AXIS, device_put_replicated
+from shardlift.arrays.resharding import is_key
 
 
 def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name: Any = AXIS) -> Any:
@@ -46,7 +45,7 @@ def replicate(tree: Any, devices: Sequence[jax.Device] | None = None, axis_name:
     return device_put_replicated(tree, devices or jax.local_devices(), axis_name)
 
 
-def unreplicate(tree: Any, check: bool = False) -> Any:
+def unreplicate(tree: Any) -> Any:
     """Read one of the copies that ``replicate``, or a pmap, left on the devices.
 
     Like ``flax.jax_utils.unreplicate``, which is ``x[0]``, but the copy is read from the first
@@ -55,72 +54,17 @@ def unreplicate(tree: Any, check: bool = False) -> Any:
 
     Args:
         tree: leaves with a leading device axis. The module describes each kind of leaf.
-        check: compare the copies of this process bit by bit first, and raise ``ValueError`` with
-            the first leaf that differs and the devices that disagree with the first.
 
     >>> from shardlift import replicate, unreplicate
-    >>> unreplicate(replicate({"step": 3}), check=True)["step"].item()
+    >>> unreplicate(replicate({"step": 3}))["step"].item()
     3
     """
-    if check:
-        _check_equal(tree)
     return jax.tree_util.tree_map_with_path(_first_row, tree)
-
-
-def differing(leaf: Any) -> list[str]:
-    """The places on this process whose copies of ``leaf`` differ, in any bit, from the first.
-
-    A copy is a row of the leading axis; where devices hold the same rows, each holds copies. A
-    0-d leaf has one copy per device.
-
-    >>> import jax
-    >>> from shardlift.arrays import device_put_sharded, differing
-    >>> first = jax.local_devices()[:1]
-    >>> differing(device_put_sharded([float("nan")], first))
-    []
-    """
-    reference: dict[Any, Any] = {}
-    bad: list[str] = []
-    for place, part, rows in _blocks(leaf):
-        for row in rows if rows.ndim else [rows]:
-            bits = np.ascontiguousarray(row).tobytes()
-            if reference.setdefault(part, bits) != bits and place not in bad:
-                bad.append(place)
-    return bad
-
-
-def _blocks(leaf: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Each local block of rows: its device, the part of the row that it holds, the rows."""
-    if not isinstance(leaf, jax.Array):
-        yield "the host", None, np.asarray(leaf)
-        return
-    for shard in leaf.addressable_shards:
-        part = tuple((s.start or 0, s.stop) for s in shard.index[1:])
-        yield device_name(shard.device), part, host_bits(shard.data)
-
-
-def device_name(device: jax.Device) -> str:
-    """``cpu:3``."""
-    return f"{device.platform}:{device.id}"
 
 
 def host_bits(block: jax.Array) -> np.ndarray[Any, Any]:
     """The values of a block, on the host; for typed keys, their data."""
-    if jnp.issubdtype(block.dtype, jax.dtypes.prng_key):
-        return np.asarray(jax.random.key_data(block))
-    return np.asarray(block)
-
-
-def _check_equal(tree: Any) -> None:
-    for path, leaf in leaf_paths(tree):
-        bad = differing(leaf) if hasattr(leaf, "ndim") else []
-        if bad:
-            first = next(_blocks(leaf))[0]
-            raise ValueError(
-                f"the leaf {path} is not the same on all devices: {', '.join(bad)} "
-                f"disagree{'s' if len(bad) == 1 else ''} with {first}. Its copies were updated "
-                "differently: look for a missing pmean or psum, or read the rows one by one."
-            )
+    return np.asarray(jax.random.key_data(block) if is_key(block) else block)
 
 
 def _first_row(path: Any, leaf: Any) -> Any:

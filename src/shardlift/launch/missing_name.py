@@ -18,14 +18,6 @@ _INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](\w+)")
 _LIBRARIES = ("jax", "jaxlib", "flax")
 # An error of an import carries the name in its text only (Python 3.11).
 _IN_TEXT = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
-# Names with a page in docs/errors.
-_PAGES = {
-    "jax.tools.colab_tpu": "colab_tpu",
-    "flax.optim": "flax_optim",
-    "jax.experimental.maps": "xmap",
-    "jax.soft_pmap": "soft_pmap",
-    "jax.experimental.host_callback": "host_callback",
-}
 
 
 @dataclass(frozen=True)
@@ -51,8 +43,7 @@ class MissingName:
         row = self.row()
         if row is None:
             return f"JAX {_jax_version()} does not have it"
-        page = f" (docs/errors/{_PAGES[row.name]}.md)" if row.name in _PAGES else ""
-        return f"{sentence(replace(row, name=self.name))}{page}"
+        return sentence(replace(row, name=self.name))
 
     def row(self) -> Removed | None:
         """The row of the name, of the module that it was in, or of a module that was in it."""

@@ -52,15 +52,16 @@ def site_of(fun: Fun, options: PmapOptions) -> MappedFunction:
     try:
         key = options.key()
         hash(key)
-        with _sites_lock:
-            if identity not in _sites:
-                _sites[identity] = weakref.ref(fun, lambda _: _sites.pop(identity, None)), {}
-            sites = _sites[identity][1]
-            if key not in sites:
-                sites[key] = _make(fun, options)
-            return sites[key]
+        reference = weakref.ref(fun)
     except TypeError:  # an option that cannot be hashed, or a function without weak references
-        return _make(fun, options)
+        return _make(lambda: fun, fun, options)  # which the site keeps alive
+    with _sites_lock:
+        if identity not in _sites:
+            _sites[identity] = weakref.ref(fun, lambda _: _sites.pop(identity, None)), {}
+        sites = _sites[identity][1]
+        if key not in sites:
+            sites[key] = _make(functools.partial(_alive, reference), fun, options)
+        return sites[key]
 
 
 def _alive(reference: weakref.ref[Fun]) -> Fun:
@@ -69,14 +70,8 @@ def _alive(reference: weakref.ref[Fun]) -> Fun:
     return target
 
 
-def _make(fun: Fun, options: PmapOptions) -> MappedFunction:
-    name: str = getattr(fun, "__name__", type(fun).__name__)
-    try:
-        reference = weakref.ref(fun)
-    except TypeError:  # then the site keeps it alive
-        site = MappedFunction(lambda: fun, name, options)
-    else:
-        site = MappedFunction(functools.partial(_alive, reference), name, options)
+def _make(get_fun: Callable[[], Fun], fun: Fun, options: PmapOptions) -> MappedFunction:
+    site = MappedFunction(get_fun, getattr(fun, "__name__", type(fun).__name__), options)
     _programs.sites.add(site)
     return site
 

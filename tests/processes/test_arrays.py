@@ -111,7 +111,7 @@ def reading():
 
     me = jax.process_index()
     copies = replicate({"w": np.full(3, me, np.float32), "n": me, "k": jax.random.key(me)})
-    row = unreplicate(copies, check=True)
+    row = unreplicate(copies)
     mesh = Mesh(np.array(jax.devices()), ("i",))
     world = stitch(np.full((jax.local_device_count(), 2), me), mesh, P("i"))
     return {

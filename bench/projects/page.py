@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 import statistics
 from collections import Counter
@@ -12,8 +10,9 @@ from importlib import resources
 from typing import Any
 
 from bench.projects.diff import new_findings
-from bench.projects.markup import Markup, join, tag
 from shardlift.check.rules import all_rules
+from shardlift.report.html import document
+from shardlift.report.html.markup import Markup, join, tag
 from shardlift.report.numbers import count
 
 Row = Mapping[str, Any]
@@ -38,19 +37,7 @@ def page(rows: Sequence[Row]) -> str:
         *(_left(rows, name) for name in ("fix", "migrate")),
         _failures(rows),
     )
-    script = _asset("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("style", Markup(_asset("page.css"))),
-    )
-    body = tag("body", tag("main", main), tag("script", Markup(script)))
-    return f"<!doctype html>\n{tag('html', tag('head', head), body, lang='en')}\n"
+    return document(title, main, _asset("page.js"), _asset("page.css"))
 
 
 def _prose(text: str) -> Markup:

@@ -25,6 +25,7 @@ class SiteView:
     """A site with its numbers and its findings."""
 
     site: SiteFacts
+    index: int  # in the capture
     parts: TimeParts
     findings: tuple[ReportItem, ...]
     place: str  # `train.py:12`
@@ -68,8 +69,14 @@ class View:
         time = "no step was timed: every call compiled a program"
         if moving is not None:
             time = f"{percent(moving)} of step time is moving data"
-        need = "needs" if self.decisions < 2 else "need"
-        return f"{number}; {time}; {self.decisions or 'none'} {need} a decision"
+        return f"{number}; {time}; {decisions_text(self.decisions)}"
+
+
+def decisions_text(undecided: int) -> str:
+    """``2 need a decision``, of sites."""
+    if not undecided:
+        return "none needs a decision"
+    return f"{undecided} {'needs' if undecided == 1 else 'need'} a decision"
 
 
 def view_of(capture: Capture, path: str) -> View:
@@ -77,11 +84,12 @@ def view_of(capture: Capture, path: str) -> View:
     views = [
         SiteView(
             site,
+            k,
             parts_of(site),
             tuple(findings_of(site, capture)),
             capture.place(site.file, site.line),
         )
-        for site in capture.sites
+        for k, site in enumerate(capture.sites)
     ]
     views.sort(key=lambda view: -cost_of(view.site))
     return View(capture, path, tuple(views), tuple(_unseen(capture)))

@@ -1,24 +1,180 @@
-"""The layout of a call whose name changes: lines aligned with its first argument stay so."""
+"""The layout of a call whose name changes.
+
+Lines that are aligned with its first argument stay so. A line that would be longer than those of
+the file is broken as a formatter breaks it.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
+from shardlift.rewrite.call_format import Style
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Match, Span
 
+_MOST = 5  # so many names of one line do not wait for each other: there are no more passes
+_STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
+_ENDING = re.compile(r"[)\]}](\[\w+\]|\.\w+(\(\))?)*[,:]?")  # what may follow what is in brackets
+
 
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
-    """The matches, those that make the name of a call longer or shorter with more edits."""
+    """The matches, those that make the name of a call longer or shorter with more edits.
+
+    Of several that make a line too long together, all but the first wait for the next pass.
+    """
+    layout = _Layout.of(file)
+    matches = [_broken(file, match, layout) for match in _one_by_one(file, matches, layout)]
     calls: dict[tuple[int | None, int], list[ast.Call]] = defaultdict(list)
     for call in file.index.nodes(ast.Call):
         if _is_aligned(call):
             span = file.span(call.func)
             calls[span.cell, span.end_line].append(call)
     return [_kept(file, match, calls) for match in matches]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a file breaks the lines that would be too long."""
+
+    width: int
+    step: str  # what stands in a bracket is so much further in
+    hugs: bool  # whether the closing bracket stands behind what it closes
+
+    @classmethod
+    def of(cls, file: File) -> _Layout:
+        """The layout that a file has: black's, or that of Google's style."""
+        style = Style.of(file.source.text)
+        is_google = len(style.indent) == 2
+        hugs = is_google and not re.search(r"^ *\)", file.source.text, re.MULTILINE)
+        width = max(style.width, 80 if is_google else 88)  # 88 is what black allows
+        return cls(width, "    " if is_google else style.indent, hugs)
+
+
+def _one_by_one(file: File, matches: Iterable[Match], layout: _Layout) -> Iterator[Match]:
+    by_line: dict[int, list[Match]] = defaultdict(list)
+    for match in matches:
+        by_line[_only_line(file, match)].append(match)
+    for number, found in by_line.items():
+        edits = [edit for match in found for edit in match.edits]
+        waits = number and 1 < len(found) < _MOST
+        broken = _over_lines(file, number, number, edits, layout) if waits else None
+        yield from found if broken is None else found[:1]
+
+
+def _broken(file: File, match: Match, layout: _Layout) -> Match:
+    """The match, with the line broken that it would make too long."""
+    if len({edit.span.cell for edit in match.edits}) > 1:
+        return match
+    first = min(edit.span.line for edit in match.edits)
+    last = max(edit.span.end_line for edit in match.edits)
+    moved = getattr(match.node, "lineno", 0) - file.span(match.node).line  # in a notebook
+    first, last = first + moved, last + moved
+    text = _over_lines(file, first, last, match.edits, layout)
+    if text is None:
+        return match
+    end = len(file.lines[last - 1].rstrip("\r\n"))
+    return replace(match, edits=(Edit(file.stretch(first, 0, last, end), text),))
+
+
+def _only_line(file: File, match: Match) -> int:
+    """The line of the file that all edits of a match are on; 0 if there are several."""
+    here = file.span(match.node)
+    spans = {(edit.span.cell, edit.span.line, edit.span.end_line) for edit in match.edits}
+    return getattr(match.node, "lineno", 0) if spans == {(here.cell, here.line, here.line)} else 0
+
+
+def _edited(lines: Sequence[str], edits: Iterable[Edit]) -> str:
+    """Lines with edits that are all in them."""
+    first = min(edit.span.line for edit in edits)
+    text, starts = "\n".join(lines), [0, *accumulate(len(line) + 1 for line in lines)]
+    for edit in sorted({*edits}, key=lambda edit: edit.span, reverse=True):
+        start = starts[edit.span.line - first] + edit.span.column
+        end = starts[edit.span.end_line - first] + edit.span.end_column
+        text = text[:start] + edit.replacement + text[end:]
+    return text
+
+
+def _over_lines(
+    file: File, first: int, last: int, edits: Sequence[Edit], layout: _Layout
+) -> str | None:
+    """What lines of a file become if edits make one line of them that is too long.
+
+    None if it is none, was too long before, or cannot be broken.
+    """
+    lines = [line.rstrip("\r\n") for line in file.lines[first - 1 : last]]
+    after = _edited(lines, edits)
+    if "\n" in after or not _outgrows(lines, after, layout):
+        return None
+    above, below = file.lines[first - 2 : first - 1], file.lines[last : last + 1]
+    is_inside = any(line.rstrip().endswith(("(", "[", "{")) for line in above) and any(
+        line.lstrip().startswith((")", "]", "}")) for line in below
+    )
+    margin = after[: len(after) - len(after.lstrip())]
+    broken = [*_break(after.strip(), margin, layout, is_inside)]
+    return "\n".join(broken) if all(len(line) <= layout.width for line in broken) else None
+
+
+def _outgrows(lines: Sequence[str], after: str, layout: _Layout) -> bool:
+    before = max(map(len, lines))
+    return before <= layout.width < len(after) and after.isascii() and "".join(lines).isascii()
+
+
+def _break(text: str, margin: str, layout: _Layout, is_inside: bool) -> Iterator[str]:
+    """The lines of a text as a formatter breaks it; `is_inside` if it is all within brackets."""
+    brackets = _last_brackets(text)
+    if len(margin) + len(text) <= layout.width:
+        yield margin + text
+    elif is_inside and len(arguments := _arguments(text)) > 1:
+        for argument in arguments:
+            yield from _break(f"{argument},", margin, layout, False)
+    elif brackets is None:
+        yield margin + text
+    else:
+        start, end = brackets
+        yield margin + text[:start]
+        inner = [*_break(text[start:end], margin + layout.step, layout, True)]
+        if layout.hugs:
+            yield from inner[:-1]
+            yield inner[-1].removesuffix(",") + text[end:]
+        else:
+            yield from (*inner, margin + text[end:])
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    """The arguments that stand between the brackets of a call; none if they are something else."""
+    source = f"_({text})"
+    try:
+        call = ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError):
+        return ()
+    if not isinstance(call, ast.Call):
+        return ()
+    nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    spans = sorted((node.col_offset, node.end_col_offset or 0) for node in nodes)
+    parts = tuple(source[start:end] for start, end in spans)
+    return parts if ", ".join(parts) == text else ()
+
+
+def _last_brackets(text: str) -> tuple[int, int] | None:
+    """The inside of the last call of a line, or else of its last brackets, if it ends with them."""
+    masked = _STRING.sub(lambda match: "_" * len(match[0]), text)
+    opened: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    for place, char in enumerate(masked):
+        if char in "([{":
+            opened.append(place + 1)
+        elif char in ")]}":
+            start = opened.pop() if opened else place
+            pairs += [(start, place)] if not opened and start < place else []
+    pairs = [pair for pair in pairs if _ENDING.fullmatch(masked, pair[1])]
+    calls = [pair for pair in pairs if text[pair[0] - 1] == "("]
+    is_known = not opened and not set(masked) & set("'\"#\\")
+    return (calls or pairs)[-1] if is_known and pairs else None
 
 
 def _is_aligned(call: ast.Call) -> bool:

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from shardlift.rewrite.call_format import Style
 from shardlift.source.file import File
-from shardlift.source.model import Edit, Match, Span
+from shardlift.source.model import Edit, Kind, Match, Span
 
+_Line = tuple[int | None, int]  # with its cell, in a notebook
 _MOST = 5  # so many names of one line do not wait for each other: there are no more passes
 _STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
 _ENDING = re.compile(r"[)\]}](\[\w+\]|\.\w+(\(\))?)*[,:]?")  # what may follow what is in brackets
 
 
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
-    """The matches, those that make the name of a call longer or shorter with more edits.
-
-    Of several that make a line too long together, all but the first wait for the next pass.
-    """
-    layout = _Layout.of(file)
-    matches = [_broken(file, match, layout) for match in _one_by_one(file, matches, layout)]
+    """The matches, those that make the name of a call longer or shorter with more edits."""
+    matches = [*_break_lines(file, matches, _Layout.of(file))]
     calls: dict[tuple[int | None, int], list[ast.Call]] = defaultdict(list)
     for call in file.index.nodes(ast.Call):
         if _is_aligned(call):
@@ -55,37 +52,41 @@ class _Layout:
         return cls(width, "    " if is_google else style.indent, hugs)
 
 
-def _one_by_one(file: File, matches: Iterable[Match], layout: _Layout) -> Iterator[Match]:
-    by_line: dict[int, list[Match]] = defaultdict(list)
+def _break_lines(file: File, matches: Iterable[Match], layout: _Layout) -> Iterator[Match]:
+    """The matches, with the lines broken that they would make too long.
+
+    Of several names that make a line too long together all but the first wait for the next pass.
+    What else is on a line has its turn now: it may not be found in what is written of the others.
+    """
+    matches = [*matches]
+    others = [match for match in matches if match.kind is not Kind.NAME]
+    taken, read = (Counter(n for one in ms for n in _lines_of(one)) for ms in (matches, others))
+    by_lines: dict[frozenset[_Line], list[Match]] = defaultdict(list)
     for match in matches:
-        by_line[_only_line(file, match)].append(match)
-    for number, found in by_line.items():
+        by_lines[_lines_of(match)].append(match)
+    for lines, found in by_lines.items():
+        text, here = None, file.span(found[0].node)
+        moved = getattr(found[0].node, "lineno", 0) - here.line  # in a notebook
+        first, last = (choose(line for _, line in lines) + moved for choose in (min, max))
         edits = [edit for match in found for edit in match.edits]
-        waits = number and 1 < len(found) < _MOST
-        broken = _over_lines(file, number, number, edits, layout) if waits else None
-        yield from found if broken is None else found[:1]
+        is_name = all(match.kind is Kind.NAME for match in found)
+        is_alone = all(not read[line] if is_name else taken[line] == 1 for line in lines)
+        is_near = {cell for cell, _ in lines} == {here.cell} and last - first < len(lines)
+        if is_alone and is_near and (len(found) == 1 or (first == last and len(found) < _MOST)):
+            text = _over_lines(file, first, last, edits, layout)
+        if text is None:
+            yield from found
+        elif len(found) > 1:
+            yield found[0]
+        else:
+            end = len(file.lines[last - 1])
+            yield replace(found[0], edits=(Edit(file.stretch(first, 0, last, end), text),))
 
 
-def _broken(file: File, match: Match, layout: _Layout) -> Match:
-    """The match, with the line broken that it would make too long."""
-    if len({edit.span.cell for edit in match.edits}) > 1:
-        return match
-    first = min(edit.span.line for edit in match.edits)
-    last = max(edit.span.end_line for edit in match.edits)
-    moved = getattr(match.node, "lineno", 0) - file.span(match.node).line  # in a notebook
-    first, last = first + moved, last + moved
-    text = _over_lines(file, first, last, match.edits, layout)
-    if text is None:
-        return match
-    end = len(file.lines[last - 1].rstrip("\r\n"))
-    return replace(match, edits=(Edit(file.stretch(first, 0, last, end), text),))
-
-
-def _only_line(file: File, match: Match) -> int:
-    """The line of the file that all edits of a match are on; 0 if there are several."""
-    here = file.span(match.node)
-    spans = {(edit.span.cell, edit.span.line, edit.span.end_line) for edit in match.edits}
-    return getattr(match.node, "lineno", 0) if spans == {(here.cell, here.line, here.line)} else 0
+def _lines_of(match: Match) -> frozenset[_Line]:
+    """The lines that a match edits."""
+    spans = [edit.span for edit in match.edits]
+    return frozenset((s.cell, line) for s in spans for line in range(s.line, s.end_line + 1))
 
 
 def _edited(lines: Sequence[str], edits: Iterable[Edit]) -> str:
@@ -106,7 +107,7 @@ def _over_lines(
 
     None if it is none, was too long before, or cannot be broken.
     """
-    lines = [line.rstrip("\r\n") for line in file.lines[first - 1 : last]]
+    lines = file.lines[first - 1 : last]
     after = _edited(lines, edits)
     if "\n" in after or not _outgrows(lines, after, layout):
         return None

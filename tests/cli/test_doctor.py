@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from types import SimpleNamespace
-from typing import Any
 
 import jax
 import pytest
@@ -17,7 +16,6 @@ from click.testing import CliRunner
 from shardlift import __version__
 from shardlift.cli import doctor as module
 from shardlift.cli.doctor import doctor
-from shardlift.source import old_libraries
 from tests import children
 
 
@@ -67,45 +65,3 @@ def test_what_fails_is_told_with_its_error_and_a_way_out(monkeypatch):
 def test_what_hangs_is_ended():
     found = module._test(["-c", "import time; time.sleep(60)"], {}, 0.2)
     assert found == (True, "did not finish within 0 s")
-
-
-def _row(library: str, version: str, plain: str, run: str, reason: str = "") -> dict[str, Any]:
-    results = {"0.12.0.1": {"plain": plain, "run": run, "reason": reason}}
-    return {"library": library, "version": version, "date": "2023-01-01", "results": results}
-
-
-ROWS = [
-    _row("flax", "0.7.5", "jax", "works", "jax.core.Trace"),
-    _row("flax", "0.10.0", "works", "works"),
-    _row("oryx", "0.2.9", "jax", "jax", "core.CallPrimitive"),
-    _row("optax", "0.1.0", "works", "works"),
-]
-INSTALLED = {"flax": "0.7.5", "optax": "0.2", "Oryx": "0.2.9", "numpy": "1.0"}
-
-
-def test_installed_libraries_that_break(monkeypatch):
-    table = {"date": "2026-11-18", "python": {"0.12.0.1": "3.13"}, "releases": ROWS}
-    monkeypatch.setattr(old_libraries, "_table", lambda: table)
-    installed = [SimpleNamespace(metadata={"Name": n}, version=v) for n, v in INSTALLED.items()]
-    monkeypatch.setattr(importlib.metadata, "distributions", lambda: installed)
-    flax, oryx = module.broken_libraries()
-    assert flax["message"] == (
-        "flax 0.7.5 breaks on JAX 0.12.0.1 (jax.core.Trace); 0.10.0 and newer work; "
-        "`shardlift run` bridges it"
-    )
-    assert oryx["message"] == (
-        "oryx 0.2.9 breaks on JAX 0.12.0.1 (core.CallPrimitive); no tested release works; "
-        "`shardlift run` does not help"
-    )
-    assert [(one["library"], one["works"], one["bridged"]) for one in (flax, oryx)] == [
-        ("flax", "0.10.0", True),
-        ("oryx", None, False),
-    ]
-
-
-def test_the_table_is_whole():
-    """Every row can be asked for."""
-    newest = old_libraries.newest_jax()
-    for row in old_libraries._table()["releases"]:
-        for tested in old_libraries._tested(row["library"], newest):
-            assert old_libraries.release(row["library"], tested.version, newest) == tested

@@ -126,22 +126,6 @@ def test_a_library_is_named_with_the_release_that_works(tmp_path, monkeypatch):
     assert lines_of(error)[1:] == ["a newer oldlib may work: pip install -U oldlib"]
 
 
-@pytest.mark.parametrize(
-    ("version", "plain"), [("0.6.11", False), ("0.6.5", False), ("0.6.0", False), ("0.9", True)]
-)
-def test_releases_between_tested_ones(monkeypatch, version: str, plain: bool):
-    monkeypatch.setattr(old_libraries, "_table", lambda: TABLE)
-    row = old_libraries.release("oldlib", version, "0.12")
-    assert row is not None
-    assert row.plain is plain
-
-
-def test_a_release_between_one_that_works_and_one_that_does_not_is_unknown(monkeypatch):
-    monkeypatch.setattr(old_libraries, "_table", lambda: TABLE)
-    assert old_libraries.release("oldlib", "0.6.20", "0.12") is None
-    assert old_libraries.release("another", "1.0", "0.12") is None
-
-
 @pytest.mark.slow
 def test_run_prints_the_traceback_of_python_and_what_stopped_it(tmp_path):
     program = tmp_path / "train.py"

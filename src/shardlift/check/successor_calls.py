@@ -60,13 +60,6 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
             return _with_argument(file, call, "jax.enable_x64", "False")
         case "jax.lax.pvary", 2, 0:
             return _with_argument(file, call, "jax.lax.pcast", f", to={string(file, 'varying')}")
-        case "jax.lax.tie_in", 2, 0:
-            return _same(file, call, call.args[1])
-        case "jax.core.as_named_shape", 1, 0:
-            return _same(file, call, call.args[0])
-        case "jax.core.canonicalize_shape", 1, 0:
-            text = f"tuple({file.text(call.args[0])})"
-            return SuccessorCall((file.replace(call, text),))
         # The same random bits: it shuffled each line along the axis on its own.
         case "jax.random.shuffle", 2 | 3, _:
             return _with_argument(file, call, "jax.random.permutation", ", independent=True")
@@ -84,14 +77,10 @@ def _with_argument(file: File, call: ast.Call, successor: str, text: str) -> Suc
 
 
 def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:
-    """The text that takes the place of a removed constant, or of a class in an annotation."""
-    parent = file.index.parents.get(node)
-    if row.name == "jax.core.NamedShape" and isinstance(parent, ast.FunctionDef):
-        arguments = ast.iter_child_nodes(parent.args)
-        is_type = any(getattr(argument, "annotation", None) is node for argument in arguments)
-        return file.replace(node, "tuple") if is_type else None
+    """The text that takes the place of a removed constant."""
     if row.name not in _VALUES:
         return None
+    parent = file.index.parents.get(node)
     text = _VALUES[row.name].format(file.text(node.value))
     is_bound = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow)
     return file.replace(
@@ -159,14 +148,6 @@ def _of_result(file: File, call: ast.Call, attribute: str, successor: str) -> Su
         return None
     rest = Edit(file.stretch(*end(call), *end(parent)), "")
     return SuccessorCall((rest,), successor)
-
-
-def _same(file: File, call: ast.Call, value: ast.expr) -> SuccessorCall:
-    """One of the arguments, for a function that returns it."""
-    text, statement = file.text(value), file.index.parents.get(call)
-    if isinstance(statement, ast.Assign) and [*map(file.text, statement.targets)] == [text]:
-        return SuccessorCall((delete(file, statement),))  # `x = x`
-    return SuccessorCall((file.replace(call, text),))
 
 
 def _update(file: File, call: ast.Call, method: str) -> SuccessorCall | None:

@@ -69,12 +69,6 @@ class Pin:
         """Whether it says which releases it lets in."""
         return bool(_bounds(self.text))
 
-    @property
-    def is_url(self) -> bool:
-        """Whether it names one file or commit."""
-        requirement = _requirement(self.text)
-        return requirement is not None and requirement.url is not None
-
     def caps_below(self, needed: Version) -> bool:
         """Whether an upper bound keeps a release of JAX or jaxlib away."""
         number = ".".join(map(str, needed))

@@ -8,10 +8,9 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import click
-from packaging.utils import canonicalize_name
 from rich.text import Text
 
 from shardlift import __version__
@@ -20,7 +19,6 @@ from shardlift.cli.console import console, progress_console
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import need_jax
-from shardlift.source import old_libraries
 from shardlift.source.target import NEWEST
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
@@ -45,8 +43,7 @@ _WAYS_OUT = {
 def doctor(style: str) -> None:
     """Print versions and settings, to paste into a bug report, and test whether pmap works here.
 
-    Says which installed libraries break on the newest JAX, which release of each works, and which
-    of them `shardlift run` bridges. The test takes gradients and sums on the devices that JAX
+    The test takes gradients and sums on the devices that JAX
     finds, on 8 virtual devices, and in two processes that communicate. Writes no files. Exit
     status: 0, all fine; 1, a test failed; 2, JAX is not installed, or is too old.
     """
@@ -65,9 +62,6 @@ def doctor(style: str) -> None:
     for name, value in sorted(os.environ.items()):
         if name.startswith(_SETTINGS):
             line("", f"{name}={value}")
-    left = list(broken_libraries())
-    for entry in left:
-        line(entry["code"], entry["message"])
     need_jax()
     done: list[Item] = []
     failed: list[Item] = []
@@ -85,25 +79,8 @@ def doctor(style: str) -> None:
         following = [] if failed else ["shardlift run --devices 8 PROGRAM"]
         versions = {"shardlift": __version__, **installed}
         told = {"versions": versions, "python": python, "next_commands": following}
-        click.echo(document("doctor", status, done=done, left=left + failed, **told))
+        click.echo(document("doctor", status, done=done, left=failed, **told))
     sys.exit(status)
-
-
-def broken_libraries() -> Iterator[Item]:
-    """The installed libraries that do not work with the newest JAX, and which release does."""
-    newest = old_libraries.newest_jax()
-    for distribution in importlib.metadata.distributions():
-        name, number = canonicalize_name(distribution.metadata["Name"] or ""), distribution.version
-        row = old_libraries.release(name, number, newest)
-        if row is None or row.plain:
-            continue
-        working = old_libraries.oldest_working(name, newest)
-        works = working and working.version
-        newer = f"{works} and newer work" if works else "no tested release works"
-        bridge = "bridges it" if row.bridged else "does not help"
-        why = f" ({row.reason})" if row.reason else ""
-        said = f"{name} {number} breaks on JAX {newest}{why}; {newer}; `shardlift run` {bridge}"
-        yield item("pin", said, library=name, version=number, works=works, bridged=row.bridged)
 
 
 def _program(test: str) -> tuple[Sequence[str], Mapping[str, str]]:

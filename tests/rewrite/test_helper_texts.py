@@ -15,7 +15,6 @@ import numpy as np  # noqa: E402
 import shardlift  # noqa: E402
 from shardlift.rewrite.helpers import emit  # noqa: E402
 from shardlift.source.model import HelperRequest  # noqa: E402
-from tests.rewrite.steps import migrated  # noqa: E402
 
 NAMES = (
     "device_put_sharded",
@@ -128,27 +127,3 @@ def test_prefetching_does_not_mind_a_buffer_that_is_filled_again(emitted: Any) -
 def test_shards_that_do_not_fit_are_refused(emitted: Any, shards: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         emitted.device_put_sharded(shards, jax.local_devices())
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "list(np.arange(16.0).reshape(8, 2))",
-        "list(jax.random.split(jax.random.key(0), 8))",
-        "[np.float32(2)] * len(d)",
-    ],
-)
-def test_rows_of_one_array_are_placed_as_before(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = "import jax\nimport numpy as np\n\nd = jax.local_devices()\n"
-    before = f"{head}x = jax.device_put_sharded({rows}, d)\n"
-    after = migrated(before)
-    assert "def device_put_sharded" not in after
-    for name in ("device_put_sharded", "device_put_replicated"):
-        monkeypatch.setattr(jax, name, getattr(shardlift, name), raising=False)
-    _alike(*(_placed(text) for text in (after, before)))
-
-
-def _placed(text: str) -> Any:
-    names: dict[str, Any] = {}
-    exec(text, names)
-    return names["x"]

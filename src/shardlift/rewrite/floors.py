@@ -63,8 +63,6 @@ def floors(
             yield _SITES
         elif change.kind is Kind.DEVICE_AXIS:
             yield TESTED
-        elif change.kind is Kind.PLACEMENT and change.name:
-            yield _HELPERS["device_put_sharded"]  # by libraries' functions, without a helper
         elif (function := change.name.partition("(")[0]) in KEYWORDS_SINCE:
             yield KEYWORDS_SINCE[function]
         elif row is not None and row.successor:

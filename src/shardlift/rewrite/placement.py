@@ -3,8 +3,8 @@
 `jax.device_put_sharded` and `device_put_replicated` are gone since JAX 0.10. Each becomes a helper
 of the package, or a function of shardlift, and so do flax's `replicate`, `prefetch_to_device` and
 `unreplicate` if they raise or gather with the flax that the project allows. A file that imports
-flax has its `replicate` instead of a helper, and the rows of one array need none. What works, and
-what is stacked or reshaped by hand, is left alone.
+flax has its `replicate` instead of a helper. What works, and what is stacked or reshaped by hand,
+is left alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import partial
 
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import flax_utils, is_free
-from shardlift.rewrite.rows_of_array import place_rows, repeated_value
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
@@ -85,14 +84,12 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
         return Match(
             node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT
         )
-    if (written := _without_helper(file, node, path)) is not None:
+    if (written := _replicate_of_flax(file, node, path)) is not None:
         return written
-    edits: tuple[Edit, ...] = repeated_value(file, node, path)
-    name = SUBSTITUTES[_REPLICATED] if edits else name
     if not is_free(file, node, name, path):
         return _match(node, f"{path}: the file has a `{name}` of its own", name=path)
     helpers = frozenset({HelperRequest(name)})
-    return _match(node, "", (file.replace(node, name), *edits), helpers=helpers)
+    return _match(node, "", (file.replace(node, name),), helpers=helpers)
 
 
 def _imported(
@@ -110,18 +107,16 @@ def _imported(
     helpers: set[HelperRequest] = set()
     calls: list[ast.AST] = []
     imports: set[str] = set()
-    by_libraries = ""
     for alias, path in names.items():
         uses = _uses(file, bound_name(alias), path)
         name = SUBSTITUTES[path]
-        written = [_without_helper(file, use, path) for use in uses]
+        written = [_replicate_of_flax(file, use, path) for use in uses]
         replaced = [match for match in written if match is not None]
         if uses and len(replaced) == len(uses):
             gone.append(alias)
             calls += uses
             edits += [edit for match in replaced for edit in match.edits]
             imports |= {line for match in replaced for line in match.imports}
-            by_libraries = by_libraries or replaced[0].name
         elif not all(is_free(file, use, name, path) for use in uses):
             yield _match(alias, f"{path}: the file has a `{name}` of its own", name=path)
         elif all(_fits(file, use, goal) for use in uses):
@@ -138,14 +133,8 @@ def _imported(
             frozenset(imports),
             helpers=frozenset(helpers),
             kind=Kind.PLACEMENT,
-            name=by_libraries,
             sites=tuple(calls),
         )
-
-
-def _without_helper(file: File, name: ast.expr, path: str) -> Match | None:
-    """A call by functions of libraries alone."""
-    return _replicate_of_flax(file, name, path) or place_rows(file, name, path)
 
 
 def _replicate_of_flax(file: File, name: ast.expr, path: str) -> Match | None:

@@ -40,7 +40,6 @@ def _fail_in(monkeypatch: pytest.MonkeyPatch, where: str) -> list[str]:
         f"{PACKAGE}.connections:_connect_call",
         f"{PACKAGE}.solve:_not_whole",
         f"{PACKAGE}.array_text:_text_around",
-        f"{PACKAGE}.rewrites:_mentions",
         "shardlift.rewrite.passes:Rendering.make",
         "shardlift.rewrite.engine:render",
         "shardlift.rewrite.engine:finish",

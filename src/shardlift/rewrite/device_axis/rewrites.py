@@ -35,7 +35,6 @@ from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.whole_batch import Steps, choose
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match
-from shardlift.source.statements import delete_with_gap
 from shardlift.source.text import Source, UnreadableError
 
 
@@ -81,7 +80,6 @@ class GlobalTarget:
         for file in files:
             if file in changes:
                 renderings[file.path].make(file, changes[file])
-        drop_dead_code(files, renderings)
         return {path: new for path, new in renderings.items() if new.changes or new.refused}
 
 
@@ -137,32 +135,3 @@ def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
     for name in (jax_name(file)[0], *HELPERS):
         if is_shadowed(file, site.node, name):
             yield obstacle(ObstacleKind.NAME_TAKEN, name=name, at=at)
-
-
-def drop_dead_code(files: Sequence[File], renderings: dict[str, Rendering]) -> None:
-    """Remove functions that the old texts used, and that the new ones name nowhere."""
-    before, has_dead_code = _mentions(files), True
-    while has_dead_code:  # a function may be used by another one that is removed
-        new = [File(renderings[file.path].source, file.project) for file in files]
-        unused, has_dead_code = before - _mentions(new), False
-        for old, file in zip(files, new, strict=True):
-            if file.source.text != old.source.text and not file.path.endswith("__init__.py"):
-                dead = [
-                    Match(node, "", (delete_with_gap(file, node),), kind=Kind.DEVICE_AXIS)
-                    for node in file.index.root.body
-                    if isinstance(node, ast.FunctionDef)
-                    if node.name in unused and not node.decorator_list
-                ]
-                renderings[file.path].make(file, dead)
-                has_dead_code |= bool(dead)
-
-
-def _mentions(files: Sequence[File]) -> set[str]:
-    """Every name that is read, attribute, import and string of some files."""
-    mentions: set[str] = set()
-    for index in (file.index for file in files):
-        mentions |= {node.id for node in index.nodes(ast.Name)}
-        mentions |= {node.attr for node in index.nodes(ast.Attribute)}
-        mentions |= {node.name for node in index.nodes(ast.alias)}
-        mentions |= {str(node.value) for node in index.nodes(ast.Constant)}
-    return mentions

@@ -250,9 +250,7 @@ STATIC_SITE = """
         scaled,
         axis_name='i',
         in_axes=({axes}, 0, None, None),
-        # the power is a number
         static_broadcasted_argnums=(2, 3),
-        # not needed any more
         donate_argnums=1,
     )
     return [p_step({first}, x + 0, 2, True), p_step({first}, x + 0, 3, False)]
@@ -264,7 +262,6 @@ STATIC_WRITTEN = """
                 functools.partial(scaled, power=power, back=back),
                 in_axes=(None, 0),
             ),
-            # the power is a number
             mesh=mesh,
             in_specs=(jax.P(), jax.P('i')),
             out_specs=jax.P('i'),
@@ -272,7 +269,6 @@ STATIC_WRITTEN = """
         )(w, x),
         in_shardings=(jax.NamedSharding(mesh, jax.P()), None),
         static_argnums=(2, 3),
-        # not needed any more
         donate_argnums=1,
     )
 """

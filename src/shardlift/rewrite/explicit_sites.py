@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import PurePath
 
-from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock
-from shardlift.rewrite.forms import CallForm, between, has_comments, is_wrappable
+from shardlift.rewrite.call_format import Argument, CallText, Style
+from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
     MeshKey,
@@ -39,7 +39,6 @@ from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devic
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention
 from shardlift.source.model import Edit
-from shardlift.source.scopes import end
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
@@ -79,7 +78,6 @@ class _Site:
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
     parameters: tuple[str, ...] = ()  # of what it maps, if some are static
     copied: tuple[bool, ...] = ()  # the arguments that are whole, and may be on one device
-    comments: tuple[str, str] = ("", "")  # between its arguments: above `donate_argnums`, others
 
 
 def is_written_out(file: File) -> bool:
@@ -116,6 +114,8 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     for name in (PER_ROW, PER_ROW_IN, PER_ROW_OF, jax_name(file)[0]):
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
+    if has_comments(file, mention.node, options.operand):
+        raise UnsupportedError("there are comments between its arguments: rewrite it by hand")
     plain = plain_options(options)
     if isinstance(plain.in_axes, tuple) and plain.in_axes.count(None) > MOST_WHOLE:
         raise UnsupportedError(f"more than {MOST_WHOLE} of its arguments are whole on each device")
@@ -141,8 +141,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
-    comments = _comments(file, mention.node, options)
-    return _Site(options, plain, parameters=parameters, copied=copied, comments=comments)
+    return _Site(options, plain, parameters=parameters, copied=copied)
 
 
 def _leading(plain: PlainOptions, call: ast.Call) -> list[ast.expr]:
@@ -201,31 +200,6 @@ def _mapped(file: File, mention: Mention, operand: ast.expr | None) -> ast.AST |
         return file.index.parents[mention.node] if is_wrappable(file, mention.node) else None
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     return value.node if isinstance(value, Known) else operand
-
-
-def _comments(file: File, node: ast.expr, options: Options) -> tuple[str, str]:
-    """The lines of comments among the arguments: those above `donate_argnums`, and the others."""
-    operand, donated = options.operand, options.keywords.get("donate_argnums")
-    if not has_comments(file, node, operand):
-        return "", ""
-    reason = "there are comments between its arguments: rewrite it by hand"
-    if operand is None:
-        raise UnsupportedError(reason)
-    kept: tuple[list[str], list[str]] = [], []
-    last = operand.end_lineno or 0
-    if "#" in file.text(between(end(operand), end(node))).partition("\n")[0]:
-        raise UnsupportedError(reason)
-    for number, line in enumerate(file.lines[node.lineno - 1 : node.end_lineno], node.lineno):
-        text = line.strip()
-        is_own = text.startswith("#") and number > last
-        if is_own:
-            kept[donated is None or number > donated.lineno].append(f"{text}\n")
-        elif "#" in text and not operand.lineno <= number <= last:
-            raise UnsupportedError(reason)
-        elif donated is not None and kept[0] and number < donated.lineno:
-            kept[1].extend(kept[0])
-            kept[0].clear()
-    return "".join(kept[0]), "".join(kept[1])
 
 
 def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict[Mention, _Site]:
@@ -397,8 +371,7 @@ def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm
         outer.append(f"static_argnums={site.options.text(_STATIC)}")
     donated = site.options.text("donate_argnums")
     if donated and donated not in ("()", "[]"):
-        outer.append(_below(site.comments[0], f"donate_argnums={donated}"))
-    first, *others = _inner(site, mesh, spec)
+        outer.append(f"donate_argnums={donated}")
     dynamic = len(site.parameters) - len(plain.static)
     names = ("*args", "*args") if site.is_lazy else ("", "")
     if site.parameters:
@@ -410,7 +383,7 @@ def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm
     elif plain.out_axes == plain.in_axes == 0:
         rows, axes = PER_ROW, []
     return CallForm(
-        (_below(site.comments[1], first), *others),
+        _inner(site, mesh, spec),
         tuple(outer),
         None,
         name=f"{jax}.shard_map",
@@ -420,11 +393,6 @@ def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm
         parameters=names[0],
         arguments=names[1],
     )
-
-
-def _below(comments: str, argument: str) -> Argument:
-    """An argument below the lines of its comments."""
-    return TextBlock(f"{comments}{argument}", "") if comments else argument
 
 
 def _fits(file: File, mention: Mention, site: _Site, inner: tuple[str, ...], style: Style) -> bool:

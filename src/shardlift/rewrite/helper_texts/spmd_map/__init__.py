@@ -1,1 +1,1 @@
-"""The three texts of `spmd_map`: one of them is written, unchanged."""
+"""The two texts of `spmd_map`: one of them is written, unchanged."""

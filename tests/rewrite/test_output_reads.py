@@ -89,15 +89,6 @@ def test_rewritten(before: str, after: str) -> None:
     assert not rewritten(rewrite, before, Goal.SHIM).endswith(after)
 
 
-@pytest.mark.parametrize(
-    "read",
-    ["f'{out[0]=}'", "f'a {(out[0]) = :.3f}'", "f'{float(out[0])=!r}'", "f'''\n{out[0]=}'''"],
-)
-def test_an_f_string_that_prints_its_own_text_is_left(read: str) -> None:
-    (reason,) = refused(rewrite, f"{G}{read}\n")
-    assert "prints this text" in reason
-
-
 def test_a_name_that_is_taken_is_left() -> None:
     assert refused(rewrite, f"{G}first_row = 3\nnp.asarray(out[0])\n") == [
         "the file has a `first_row` of its own"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.goal import Goal
@@ -69,13 +68,13 @@ def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
         row = fetched or (function.body if isinstance(function, ast.Lambda) else None)
         if isinstance(row, ast.Subscript) and has_rows(file, tree):
             edit = Edit(file.stretch(*end(row.value), *end(row)), _FIRST_SHARD)
-            return _replace(file, call, Match(call, "", (edit,), kind=Kind.READ))
+            return Match(call, "", (edit,), kind=Kind.READ)
         if fetched is not None:
             return _read_row(file, fetched)
         return _use_helper(file, call, file.replace(function, _HELPER))
     utils, imports = known
     edits = _by_unreplicate(file, call, f"{utils}.unreplicate")
-    return _replace(file, call, Match(call, "", edits, imports, kind=Kind.READ))
+    return Match(call, "", edits, imports, kind=Kind.READ)
 
 
 def _by_unreplicate(file: File, call: ast.Call, unreplicate: str) -> tuple[Edit, ...]:
@@ -95,7 +94,7 @@ def _fetch(file: File, node: ast.Subscript) -> Match:
         return _read_row(file, node)
     opening = Edit(file.stretch(*position(node), *position(node.value)), f"{jax}.device_get(")
     closing = Edit(file.stretch(*end(node.value), *end(node)), ")[0]")
-    return _replace(file, node, Match(node, "", (opening, closing), imports, kind=Kind.READ))
+    return Match(node, "", (opening, closing), imports, kind=Kind.READ)
 
 
 def _read_row(file: File, node: ast.Subscript) -> Match:
@@ -158,25 +157,7 @@ def _use_helper(file: File, node: ast.expr, *edits: Edit) -> Match:
     if not is_free(file, node, _HELPER):
         return Match(node, f"the file has a `{_HELPER}` of its own", kind=Kind.READ)
     helpers = frozenset({HelperRequest(_HELPER)})
-    return _replace(file, node, Match(node, "", edits, helpers=helpers, kind=Kind.READ))
-
-
-def _replace(file: File, node: ast.expr, match: Match) -> Match:
-    if _prints_itself(file, node):
-        text = "the f-string prints this text, as `=` in it asks: the read stays as it is written"
-        return Match(node, text, kind=Kind.READ)
-    return match
-
-
-def _prints_itself(file: File, node: ast.expr) -> bool:
-    """Whether an expression is in braces that print their own text: `f"{float(x[0])=}"`."""
-    ancestors = list(file.index.ancestors(node))
-    for field, whole in pairwise(ancestors):
-        if isinstance(field, ast.FormattedValue):
-            text = re.escape(file.text(field.value))
-            if re.search(rf"{{[\s(]*{text}[\s)]*=\s*[!:}}]", file.text(whole)):
-                return True
-    return False
+    return Match(node, "", edits, helpers=helpers, kind=Kind.READ)
 
 
 def _is_small(file: File, node: ast.expr) -> bool:

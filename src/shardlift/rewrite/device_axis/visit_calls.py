@@ -113,22 +113,8 @@ def _zip(v: Visitor, node: ast.Call, name: str) -> Cell | None:
     return cell
 
 
-def _map(v: Visitor, node: ast.Call, _: str) -> Cell | None:
-    """A function of the program on every element."""
-    known = v.file.only(node.args[0]) if node.args else None
-    if not isinstance(known, Known) or not v.program.is_plain(known):
-        return None
-    if len(node.args) < 2 or node.keywords or _has_starred(node):
-        return None
-    v.base(node.args[0])
-    mapped, elements = Cell(), [v.value(argument).each() for argument in node.args[1:]]
-    mapped.part(EACH).unify(_enter(v, known, node, elements))
-    return mapped
-
-
 _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
     "builtins.enumerate": _zip,
-    "builtins.map": _map,
     "builtins.zip": _zip,
     **dict.fromkeys(_SAME, _same),
     **dict.fromkeys(_ELEMENTS, _elements),

@@ -1,11 +1,12 @@
 """How many planted mistakes the tests of a package notice.
 
-    python -m bench.mutation check migrate/device_axis --samples 12 --seed 1
+    python -m bench.mutation check rewrite/device_axis --samples 12 --seed 1
     python -m bench.mutation source --tests tests/source tests/check --slow
 
 Each sample changes one place of one module of the package: a comparison is turned round, a
 condition negated, a statement deleted, an element of a tuple or set dropped, a member of an enum
-exchanged for another one. Then the tests run, in a copy of the project, until the first failure.
+exchanged for another one. Then the tests run, in a copy of the project, until the first failure:
+those of the package's folder, and the examples in the docstrings of the module.
 A mutant that no test notices is printed with its place: write the test, or see that the mutant
 means the same as the original. Tests that fail without a mutant are left out.
 """
@@ -198,7 +199,7 @@ def is_noticed(
     mutant: Mutant, project: Path, tests: list[str], options: list[str], seconds: float
 ) -> bool:
     """Whether a test fails, or hangs, with the mutant in place."""
-    tests = [*tests_of_module(mutant.path), *tests]
+    tests = [*tests_of_module(mutant.path), *examples_in(mutant.path), *tests]
     module = project / mutant.path
     before = module.read_text()
     module.write_text(mutant.text)
@@ -223,6 +224,13 @@ def tests_of_module(module: Path) -> list[str]:
     folder = Path("tests", *(part.removeprefix("_") for part in inside.parent.parts))
     file = folder / f"test_{inside.name}"
     return [str(file)] if (ROOT / file).exists() else []
+
+
+def examples_in(module: Path) -> list[str]:
+    """The test of the examples in a module's docstrings, if it has any."""
+    name = ".".join(module.relative_to(PACKAGE.parent).with_suffix("").parts)
+    test = f"tests/test_package.py::test_examples_in_docstrings[{name.removesuffix('.__init__')}]"
+    return [test] if ">>> " in (ROOT / module).read_text() else []
 
 
 def tests_of(package: str) -> list[str]:

@@ -25,18 +25,10 @@ def is_repository(folder: str) -> bool:
     return any((above / ".git").exists() for above in (here, *here.parents))
 
 
-def index(folder: str, names: Sequence[str]) -> dict[str, str] | None:
-    """The files that git tracks, of these of a folder, with their digests; None if it cannot say.
-
-    Outside of a repository there are none.
-    """
-    if not is_repository(folder):
-        return {}
-    entries = _list(folder, "--stage", "--", *names)
-    if entries is None:
-        return None
+def index(folder: str, names: Sequence[str]) -> dict[str, str]:
+    """The digests of those files of a folder that git tracks; none if it cannot say."""
     texts = {}
-    for entry in entries:
+    for entry in _list(folder, "--stage", "--", *names):
         (_, digest, _), path = entry.partition("\t")[0].split(" "), entry.partition("\t")[2]
         texts[path] = digest
     return texts
@@ -48,11 +40,11 @@ def ignored(folder: str) -> frozenset[str]:
     Only what the repository itself says counts, not the settings of a user.
     """
     asked = ("--others", "--ignored", "--exclude-standard", "--directory")
-    names = _list(folder, *asked) if is_repository(folder) else None
-    return frozenset(os.path.normpath(os.path.join(folder, name)) for name in names or ())
+    names = _list(folder, *asked) if is_repository(folder) else []
+    return frozenset(os.path.normpath(os.path.join(folder, name)) for name in names)
 
 
-def _list(folder: str, *asked: str) -> list[str] | None:
+def _list(folder: str, *asked: str) -> list[str]:
     command = [*_GIT, "-C", folder, "ls-files", "-z", *asked]
     environment = {**os.environ, **_ENVIRONMENT}
     try:
@@ -60,7 +52,7 @@ def _list(folder: str, *asked: str) -> list[str] | None:
             command, capture_output=True, env=environment, timeout=TIMEOUT, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return None
+        return []
     return os.fsdecode(done.stdout).split("\0")[:-1]
 
 
@@ -68,7 +60,7 @@ def dirty_files(paths: Sequence[str]) -> list[str]:
     """The files in a repository whose text git does not have: changed, or never added."""
     dirty = []
     for folder, files in _by_folder(paths).items():
-        known = index(folder, list(files)) or {}
+        known = index(folder, list(files))
         for name, path in files.items():
             content, digest = Path(path).read_bytes(), known.get(name, "")
             # Perhaps with the line ends of another system.

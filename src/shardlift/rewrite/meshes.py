@@ -36,7 +36,7 @@ def name_for(file: File, key: MeshKey, kind: str, value: str, used: set[str]) ->
     """A name for a mesh or its spec that nothing in the file has, unless it is just that."""
     own = key.axis[1:-1] if key.axis[1:-1] not in (DEFAULT_AXIS, USUAL_AXIS) else "device"
     candidates = (kind, f"{own}_{kind}", *(f"{kind}_{number}" for number in range(2, 99)))
-    there = (n for n in candidates[:2] if n not in used and _is_there(file, key, n, value))
+    there = (n for n in candidates[:2] if n not in used and _is_there(file, n, value))
     functions = {function_around(file, mention) for mention in file.mentions}
     places = [one for one in functions if one is not None] if None not in functions else []
     return next(there, None) or first_free(file, candidates, used, places)
@@ -87,7 +87,7 @@ def insert_lines(
     statements: list[ast.stmt],
 ) -> tuple[Edit, ...] | None:
     """The edit that assigns what is not there yet; None if there is no line for it."""
-    missing = [pair for pair in lines if not _is_there(file, key, *pair)]
+    missing = [pair for pair in lines if not _is_there(file, *pair)]
     inside = [s for s in statements if key.function in (None, *file.index.ancestors(s))]
     place = _place(file, key, inside)
     line = first_line(place)
@@ -107,10 +107,8 @@ def first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
 
 
-def _is_there(file: File, key: MeshKey, name: str, value: str) -> bool:
-    """Whether the function or the module assigns this already."""
-    scopes = [file.index.module]
-    scopes += [file.index.opens[key.function]] if key.function is not None else []
-    made = [file.index.parents.get(n) for scope in scopes for n in scope.names.get(name, ())]
+def _is_there(file: File, name: str, value: str) -> bool:
+    """Whether the module assigns this already."""
+    made = [file.index.parents.get(node) for node in file.index.module.names.get(name, ())]
     text = ast.unparse(ast.parse(value, mode="eval"))
     return any(isinstance(one, ast.Assign) and ast.unparse(one.value) == text for one in made)

@@ -117,9 +117,15 @@ MISSED = {
     "an attribute that a class gives to its objects":
         "\n\nclass Holder:\n    state = make()\n\n    def main(self, loader):\n"
     + METHODS,
+    "a name of a class, which is read elsewhere":
+        "\n\nclass Holder:\n    state = jax_utils.replicate(make())\n"
+    "    state, loss = p_step(state, rows)\n    print(jax_utils.unreplicate(state))\n",
     "an attribute that is set on the class": "\n\nclass Holder:\n    def main(self, loader):\n"
     + METHODS
     + "\n\nHolder.state = make()\n",
+    "a step with a decorator that may change its arguments":
+        "\n\n@changed\ndef one(state, batch):\n    return p_step(state, batch)\n"
+    + LOOP.replace("p_step(state", "one(state"),
     "an object that is handed on":
         "\n\nclass Holder:\n    def main(self, loader):\n        restore(self)\n"
     + METHODS,
@@ -241,6 +247,18 @@ FOLLOWED = {
     + "        yield common_utils.shard(batch)\n"
     + LOOP.replace("for batch in loader", "batches = sharded(loader)\n    for _ in loader")
     .replace("common_utils.shard(batch)", "next(batches)"),
+    **{
+        f"batches in a {name}": LOOP.replace(
+            "for batch in loader", f"batches = [common_utils.shard(x) for x in xs]\n    for {loop}"
+        ).replace("common_utils.shard(batch)", "batch")
+        for name, loop in {
+            "zip": "batch, number in zip(batches, numbers)",
+            "count": "number, batch in enumerate(batches)",
+        }.items()
+    },
+    "a function with a decorator that changes no argument":
+        "\n\n@jax.jit\ndef same(tree):\n    return tree\n"
+    + LOOP.replace("    print(", "    state = same(state)\n    print("),
     "a dict that is made anew":
         LOOP.replace("    print(", "    state = {k: x for k, x in state.items()}\n    print("),
     "a value beside another in a dict": LOOP.replace(

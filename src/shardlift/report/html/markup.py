@@ -11,9 +11,6 @@ class Markup(str):
     __slots__ = ()
 
 
-_VOID = frozenset({"meta", "input"})
-
-
 def tag(name: str, /, *children: str, **attributes: str) -> Markup:
     """One element.
 
@@ -24,7 +21,7 @@ def tag(name: str, /, *children: str, **attributes: str) -> Markup:
         f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
         for key, value in attributes.items()
     )
-    if name in _VOID and not children:
+    if name == "meta":  # an element that is never closed
         return Markup(f"<{name}{inside}/>")
     return Markup(f"<{name}{inside}>{join(*children)}</{name}>")
 

@@ -131,7 +131,6 @@ class Cell:
         one.made += other.made
         one.uses += other.uses
         one.escaped = one.escaped or other.escaped
-        one.parts |= other.parts
         one.iterated |= other.iterated
         for left, right in pairs:
             left.unify(right)

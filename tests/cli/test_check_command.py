@@ -49,22 +49,26 @@ def test_findings_exit_1(project: Path) -> None:
 
 SLOW = "import jax\nstep = jax.jit(jax.pmap(f))\n"
 BROKEN = "import jax\ny = jax.tree_map(f, x)\n"
+BY_HAND = "from jax.experimental import host_callback\nhost_callback.id_tap(f, x)\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "fails"),
+    ("text", "fails", "rewriters"),
     [
-        (PMAP, {"note"}),  # right and fast: nothing to fix
-        (SLOW, {"note", "slow"}),
-        (BROKEN, {"note", "slow", "broken"}),
+        (PMAP, {"note"}, "1 [migrate]"),  # right and fast: nothing to fix
+        (SLOW, {"note", "slow"}, "1 [fix], 1 [migrate]"),
+        (BROKEN + BY_HAND, {"note", "slow", "broken"}, "1 [fix], 1 by hand"),
     ],
 )
-def test_which_levels_fail(project: Path, text: str, fails: set[str]) -> None:
+def test_which_levels_fail_and_who_rewrites(
+    project: Path, text: str, fails: set[str], rewriters: str
+) -> None:
     (project / "train.py").write_text(text)
     levels = ("note", "slow", "broken")
     assert {level for level in levels if _run("--fail-on", level).exit_code} == fails
     default = CliRunner().invoke(main, ["check"], catch_exceptions=False)
     assert bool(default.exit_code) is ("slow" in fails)
+    assert f": {rewriters}. Checked" in default.output
 
 
 @pytest.mark.parametrize(

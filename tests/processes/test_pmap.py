@@ -161,9 +161,13 @@ def transformed():
     me, mine, world = jax.process_index(), jax.local_device_count(), jax.device_count()
     x = jnp.arange(me * mine, (me + 1) * mine, dtype=jnp.float32)
     everything = np.arange(world, dtype=np.float32)
-    f = shardlift.pmap(lambda v, w: v * v * w + lax.psum(v * w, "i"), "i", in_axes=(0, None))
+
+    def by_sum(v, w):
+        return v * v * w.sum() + lax.psum(v * w.sum(), "i")
+
+    f = shardlift.pmap(by_sum, "i", in_axes=(0, None))
     total = shardlift.pmap(lambda v: lax.psum(v, "i"), "i")
-    w = jnp.float32(2.0)
+    w = jnp.array([0.5, 0.5, 1.0])
     ok = {}
 
     def same(name, got, wanted):
@@ -177,7 +181,7 @@ def transformed():
     same("grad", by_x, 4 * np.asarray(x) + 2 * world)
     # Of a value that goes to every device: the sum over the rows of this process.
     here = np.asarray(x)
-    same("grad of unmapped", by_w, (here**2).sum() + here.sum() * world)
+    same("grad of unmapped", by_w, np.full(3, (here**2).sum() + here.sum() * world))
     same("jvp", jax.jvp(lambda v: f(v, w), (x,), (jnp.ones_like(x),))[1], 4 * here + 2 * world)
     same("checkpoint", jax.checkpoint(total)(x), np.full(mine, everything.sum()))
     jaxpr = jax.make_jaxpr(total)(x)

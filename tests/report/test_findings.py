@@ -21,7 +21,7 @@ from shardlift.capture.schema import (
 )
 from shardlift.check.rules import all_rules
 from shardlift.cli import COMMANDS
-from shardlift.report.findings import findings_of
+from shardlift.report.findings import findings_of, timed
 from tests.capture.captures import DEVICE_3, FIRST, SPLIT, everything, leaf, process, site
 
 ONE = Capture(processes=(process(),))
@@ -136,7 +136,7 @@ def test_a_second_program_is_a_finding_when_it_took_long():
     compiles = ((FIRST,), (CompileReason(ReasonKind.STRUCTURE),))
     slow = Times(compiling=Distribution(count=2, total=8.0, max=4.0))
     (finding,) = findings_of(site(compiles=compiles, compile_count=2, times=slow), ONE)
-    assert (finding.kind, finding.seconds) == ("compiles", 4.0)
+    assert (finding.kind, timed(finding)) == ("compiles", "4.00 s")
 
 
 def test_one_value_for_all_that_goes_out_at_every_call_is_to_be_put_there_once():

@@ -72,6 +72,7 @@ READ = "print(jax_utils.unreplicate(out))\n"
         (STATE + BATCH + "s = p_step(s, b)\nprint(s)\n", (WHOLE, GLOBAL, STACKED)),
         (STATE + BATCH + "while c:\n    s = p_step(s, b)\nprint(s)\n", (STACKED, GLOBAL, STACKED)),
         (STATE + BATCH + "if c:\n    s = load()\n" + CALL + READ, (STACKED, GLOBAL, WHOLE)),
+        (STATE + BATCH + CALL + "if c:\n    s = out[0]\n" + CALL + READ, (STACKED, GLOBAL, WHOLE)),
         ("s = load()\nb = load()\n" + CALL + READ, (STACKED, STACKED, WHOLE)),
         ("s = load()\n" + BATCH + CALL + READ, (STACKED, GLOBAL, WHOLE)),
         (STATE + "b = s\n" + CALL + READ, (WHOLE, WHOLE, WHOLE)),
@@ -126,6 +127,8 @@ def test_a_state_that_comes_back_unproven_takes_its_argument_along() -> None:
         (STATE + BATCH + "print(s)  # x\n" + CALL + READ, "it is given to print"),
         (STATE + "b = rows()\nout = p_step(jax_utils.replicate(  # why\n2), b)\n" + READ,
          "there are comments inside"),
+        (STATE + BATCH + CALL + "def last(out, jax): return jax_utils.unreplicate(out)\nlast(out, 1)\n",
+         "the name `jax` means something else at m.py:10"),
     ],
 )  # fmt: skip
 def test_the_reason_names_what_is_in_the_way(body: str, reason: str) -> None:

@@ -127,7 +127,7 @@ def test_a_state_that_comes_back_unproven_takes_its_argument_along() -> None:
         (STATE + BATCH + "print(s)  # x\n" + CALL + READ, "it is given to print"),
         (STATE + "b = rows()\nout = p_step(jax_utils.replicate(  # why\n2), b)\n" + READ,
          "there are comments inside"),
-        (STATE + BATCH + CALL + "def last(out, jax): return jax_utils.unreplicate(out)\nlast(out, 1)\n",
+        (STATE + BATCH + CALL + "def f(out, jax): return jax_utils.unreplicate(out)\nf(out, 1)\n",
          "the name `jax` means something else at m.py:10"),
     ],
 )  # fmt: skip

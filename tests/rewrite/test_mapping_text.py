@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from shardlift.rewrite.helpers import catalogue, emit
+from shardlift.rewrite.helpers import AXES, DONATING, catalogue, emit
 from shardlift.source.model import HelperRequest
 
 _X = np.arange(16, dtype=np.float32).reshape(8, 2)
@@ -39,11 +39,12 @@ def test_it_fails_loudly(emitted: dict[str, Any], args: tuple[Any, ...], message
 
 
 def test_every_helper_has_what_it_needs() -> None:
-    for name in catalogue():
-        tree = symtable.symtable(emit([HelperRequest(name)]), name, "exec")
+    texts = [HelperRequest("spmd_map", frozenset({kind})) for kind in (AXES, DONATING)]
+    for asked in (*map(HelperRequest, catalogue()), *texts):
+        tree = symtable.symtable(emit([asked]), asked.name, "exec")
         defined = {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_assigned()}
         defined |= {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_imported()}
-        assert _globals(tree) - defined <= set(dir(builtins)), name
+        assert _globals(tree) - defined <= set(dir(builtins)), asked
 
 
 def _globals(table: symtable.SymbolTable) -> set[str]:

@@ -82,14 +82,16 @@ def test_axes_that_are_the_default_are_left_out(axes: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "has_axes"), [(", donate_argnums=0", False), (", in_axes=(0, None)", True)]
+    ("options", "parameters"),
+    [("", ""), (", donate_argnums=0", "donate"), (", in_axes=(0, None)", "axes, donate")],
 )
-def test_the_helper_is_the_smallest_that_serves_all_sites(options: str, has_axes: bool) -> None:
+def test_the_helper_is_the_smallest_that_serves_all_sites(options: str, parameters: str) -> None:
     site = f"c = jax.pmap(f, 'i'{options})\nc(load(), load())\n"
     first, _ = after(UNKNOWN)
     for before in (HEAD + UNKNOWN, first):
         text = migrated({"main.py": before + site})[0]["main.py"]
         assert text.count("def spmd_map(") == 1
         helper = text.partition("def spmd_map(")[2].partition('"""')[0]
-        assert ("in_axes" in helper) is has_axes
+        assert ("in_axes" in helper) is ("axes" in parameters)
+        assert ("donate_argnums" in helper) is ("donate" in parameters)
         assert migrated({"main.py": text})[0]["main.py"] == text

@@ -16,7 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.helpers import AXES, catalogue, emit
+from shardlift.rewrite.helpers import AXES, DONATING, catalogue, emit
 from shardlift.source.model import HelperRequest
 from tests import children
 
@@ -34,8 +34,9 @@ STYLES = [
 
 ROWS = HelperRequest("spmd_map", axis="i")
 WITH_AXES = HelperRequest("spmd_map", frozenset({AXES}), "i")
-TEXTS = [ROWS, WITH_AXES]
-EACH = pytest.mark.parametrize("request_", TEXTS, ids=["rows", "axes"])
+DONATED = HelperRequest("spmd_map", frozenset({DONATING}), "i")
+TEXTS = [ROWS, DONATED, WITH_AXES]
+EACH = pytest.mark.parametrize("request_", TEXTS, ids=["rows", "donating", "axes"])
 
 
 def spmd_map(asked: HelperRequest, style: Style = STYLES[0]) -> Callable[..., Any]:
@@ -69,7 +70,7 @@ CALLS: dict[str, tuple[dict[str, Any], Callable[..., Any], tuple[Any, ...]]] = {
 def test_it_computes_what_pmap_computes(name: str) -> None:
     options, function, args = CALLS[name]
     expected = jax.pmap(function, "i", **options)(*jax.tree.map(copied, args))
-    texts = TEXTS[1 if "in_axes" in options else 0 :]
+    texts = TEXTS[2 if "in_axes" in options else 1 if options else 0 :]
     for asked, style in itertools.product(texts, STYLES):
         mapped = spmd_map(asked, style)(function, "i", **options)
         got = mapped(*jax.tree.map(copied, args))
@@ -96,7 +97,7 @@ def test_arguments_without_rows_are_an_error(request_: HelperRequest, args: Any)
         spmd_map(request_)(lambda x: x, "i")(*args)
 
 
-@EACH
+@pytest.mark.parametrize("request_", TEXTS[1:], ids=["donating", "axes"])
 def test_arguments_by_name_are_sliced_and_not_donated(request_: HelperRequest) -> None:
     mapped = spmd_map(request_)(lambda x, y: x + y, "i", donate_argnums=(0,))
     x, y = jax.device_put((X, X), jax.NamedSharding(jax.make_mesh((8,), ("i",)), jax.P("i")))
@@ -135,7 +136,8 @@ def test_no_device_is_asked_for_before_the_first_call(monkeypatch: pytest.Monkey
 def test_a_training_step_is_compiled_once() -> None:
     """Placing helpers use the axis name of the sites, so that all arrays have the same type."""
     names: dict[str, Any] = {"__name__": "written"}
-    exec(emit([HelperRequest("spmd_map", axis="batch"), HelperRequest("replicate")]), names)
+    asked = HelperRequest("spmd_map", frozenset({DONATING}), "batch")
+    exec(emit([asked, HelperRequest("replicate")]), names)
     traced: list[int] = []
 
     def step(state: Any, batch: Any) -> Any:

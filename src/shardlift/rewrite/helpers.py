@@ -2,7 +2,8 @@
 
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
 takes to add some. What a helper needs is read off the names that it says. Of `spmd_map` there are
-two texts, in `helper_texts/spmd_map`: for the first axis of all arguments, and with `in_axes`.
+three texts, in `helper_texts/spmd_map`: for the first axis of all arguments, where some are
+donated, and with `in_axes`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from shardlift.source.scopes import Index, index_of
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
-# The helper that has two texts, and the need that only the longer one serves.
+# The helper that has several texts, and the needs that only the longer ones serve.
 _MAPPING = "spmd_map"
 AXES = "axes"
+DONATING = "donating"
 # Helpers that are in a module of their own, if one file needs others besides.
 LONG_HELPERS = frozenset({_MAPPING})
 # Helpers of which each file has a copy: a module is not worth it.
@@ -86,7 +88,7 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     axis = _usual_axis(sites)
     texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
     needs = {word for one in mapping for word in one.needs}
-    kind = AXES if AXES in needs else "rows"
+    kind = next((kind for kind in (AXES, DONATING) if kind in needs), "rows")
     return {**texts, _MAPPING: _spmd_map(kind)} if mapping else texts
 
 
@@ -155,7 +157,8 @@ def _candidates(name: str, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
     if name == _MAPPING:
         axis = next(iter(_AXIS_OF_MESH.findall(text)), None)
         yield HelperRequest(name, axis=axis), _spmd_map("rows")
-        yield HelperRequest(name, frozenset({AXES}), axis), _spmd_map(AXES)
+        for kind in (DONATING, AXES):
+            yield HelperRequest(name, frozenset({kind}), axis), _spmd_map(kind)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
 

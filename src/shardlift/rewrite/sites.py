@@ -31,7 +31,7 @@ from shardlift.rewrite.forms import (
     has_comments,
 )
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.helpers import AXES
+from shardlift.rewrite.helpers import AXES, DONATING
 from shardlift.rewrite.home import is_test
 from shardlift.rewrite.imports import OPTIONAL, is_optional
 from shardlift.rewrite.left_alone import why_left_alone
@@ -264,7 +264,8 @@ def _rename(file: File, mention: Mention, options: Options) -> Match:
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=Kind.SITE)
     edits: tuple[Edit, ...] = (file.replace(mention.name, HELPER),)
-    needs = frozenset({AXES} if "in_axes" in options.keywords else ())
+    keywords = {"in_axes": AXES, "donate_argnums": DONATING}
+    needs = frozenset(need for word, need in keywords.items() if word in options.keywords)
     dropped = _without_axes(file, mention.node) if AXES in needs and plain.in_axes == 0 else None
     if dropped is not None:
         edits, needs = (*edits, dropped), needs - {AXES}

@@ -1,1 +1,1 @@
-"""The two texts of `spmd_map`: one of them is written, unchanged."""
+"""The three texts of `spmd_map`: one of them is written, unchanged."""

@@ -113,12 +113,14 @@ def main(x):
 def test_a_result_that_does_not_run_is_called_that_first(project: Path) -> None:
     (project / "a.py").write_text(STOPS)
     (project / "b.py").write_text(STOPS)
-    result = _run("--write")
+    result = _run("--write", "--pr", "pr.md")
     first, name = result.stdout.splitlines()[:2]
     assert first == "Does not run yet on JAX 0.12:"
     assert name.startswith("- 2 files need jax.experimental.host_callback: use jax.debug.print")
     assert name.endswith("(a.py, b.py)")
     assert "xla_computation" not in "".join(result.stdout.splitlines()[:2])  # only when called
+    text = (project / "pr.md").read_text()
+    assert text.index("## Does it run?") < text.index("Does not run yet") < text.index("## What")
     document = json.loads(_run("--format", "json").output)
     assert [one["name"] for one in document["does_not_run"]] == ["jax.experimental.host_callback"]
 
@@ -170,9 +172,10 @@ def test_what_an_import_executes(project: Path, text: str, runs: bool) -> None:
 def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
     text = "import jax\nn = jax.process_count()\nlow = jax.pmap(abs).lower(1)\ny = jax.host_id()\n"
     (project / "train.py").write_text(text)
-    result = _run("train.py", "--write", "--allow-dirty")
-    said = "Broken, and left to you: 1 place.\n- train.py:3:7: SL603 a lowered pmap takes"
-    assert said in result.stdout
+    result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
+    said = "Broken, and left to you: 1 place.\n{}: SL603 a lowered pmap takes"
+    assert said.format("- train.py:3:7") in result.stdout
+    assert said.format("  - `train.py:3:7`") in (project / "pr.md").read_text()
 
 
 def test_a_project_with_many_places_left_has_a_line_per_reason(project: Path) -> None:
@@ -186,5 +189,7 @@ def test_the_name_that_needs_a_newer_jax_is_said(project: Path) -> None:
     (project / "train.py").write_text(
         "from jax.core import take_current_trace as now\nprint(now())\n"
     )
-    said = "JAX 0.10 or newer, for jax.extend.core.take_current_trace in train.py:1."
-    assert said in _run("train.py", "--write", "--allow-dirty").stdout
+    said = "JAX 0.10 or newer, for {0}jax.extend.core.take_current_trace{0} in {0}train.py:1{0}."
+    result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
+    assert said.format("") in result.stdout
+    assert said.format("`") in (project / "pr.md").read_text()

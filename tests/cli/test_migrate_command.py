@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from shardlift.cli import main
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.migrate import migrate_command
+from shardlift.rewrite.changes import Change, ChangeId
+from shardlift.rewrite.results import FileResult, Migration
+from shardlift.source.model import Kind, Span
 from tests import children
 
 pytestmark = pytest.mark.usefixtures("many_sites")
@@ -38,6 +42,32 @@ def _run(*arguments: str) -> Result:
 def _git(*arguments: str) -> None:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
     children.run(["git", *identity, *arguments], check=True)
+
+
+def test_comments_and_strings_that_still_speak_of_pmap_are_listed(project: Path) -> None:
+    train = project / "pkg/train.py"
+    train.write_text(f'{train.read_text()}# The rows are pmapped.\nname = "jax.pmap"\npmap = 1\n')
+    lines = train.read_text().split("\n")
+    told = json.loads(_run("--format", "json").stdout)["left"]
+    stale = [one["message"] for one in told if one["code"] == "stale-text"]
+    assert stale == [lines[-4], lines[-3]]
+    said = "Comments or strings still speak of pmap in"
+    assert f"{said} 2 lines: pkg/train.py:" in _run().stderr
+    for number in range(2):
+        (project / f"pkg/old{number}.py").write_text(f"{PMAP}# pmap\n# pmap\n")
+    lines = [f"pkg/{name}.py:{line}" for name in ("old0", "old1", "train") for line in (4, 5)]
+    assert f"{said} 6 lines: {', '.join(lines[:5])}, ...\n" in _run().stderr
+    assert f"{said} 6 lines: {', '.join(lines)}\n" in _run("--verbose").stderr
+    for number in range(2):
+        (project / f"pkg/old{number}.py").unlink()
+    train.write_text("x = 1  # pmap\n")
+    assert "speak of pmap" not in _run().stderr  # nothing was rewritten
+    text = "x = 1  # (n_devices, batch)\ny = '(n_devices, batch)'\n"
+    change = Change(
+        ChangeId("a.py", 1, 0, Kind.DEVICE_AXIS), Kind.DEVICE_AXIS, Span(1, 0, 1, 5), "x"
+    )
+    file = FileResult("a.py", text, text, (change,))
+    assert [stale.line for stale in find_leftovers(Migration((file,)))] == [1]
 
 
 def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:

@@ -134,18 +134,20 @@ def _edited(text: str, raised: Sequence[RaisedPin]) -> str:
     return text if edited else ""
 
 
-def needs(migration: Migration, requirements: Requirements) -> Iterator[str]:
+def needs(
+    migration: Migration, requirements: Requirements, code: Callable[[str], str] = str
+) -> Iterator[str]:
     """What the summary says of them; nothing where a bound keeps every JAX that is too old away."""
     needed, by_program = migration.needed_jax, migration.needed_by_program
     if needed is None or (by_program and requirements.is_met):
         return
-    place = " in ".join(migration.needed_for)
+    place = " in ".join(map(code, migration.needed_for))
     cause = f", for {place}" if place else ""
     only = "" if by_program else " of tests, examples and notebooks"
     yield f"The new text{only} needs JAX {'.'.join(map(str, needed))} or newer{cause}."
     for change in requirements.raised:
         pin, why = change.pin, change.why_left
-        where, old, new = f"{pin.path}:{change.line}", pin.text, change.new
+        where, old, new = code(f"{pin.path}:{change.line}"), code(pin.text), code(change.new)
         if not why:
             yield f"- {where}: {old} -> {new}"
         else:

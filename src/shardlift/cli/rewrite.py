@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from shardlift._escape import escape_control
+from shardlift._files import replace_file
 from shardlift.check.engine import RuleSelection
 from shardlift.check.rules import all_rules
 from shardlift.cli import git, transaction
@@ -19,7 +20,7 @@ from shardlift.cli.check_files import check_files
 from shardlift.cli.config import ProjectFiles, open_project
 from shardlift.cli.console import phases
 from shardlift.cli.files import read_capture
-from shardlift.cli.formats import migration_json
+from shardlift.cli.formats import migration_json, pull_request
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import RewriteReport
 from shardlift.cli.requirements import raise_requirements
@@ -89,6 +90,8 @@ def rewrite(asked: Request) -> NoReturn:
         asked.verify or "",
     )
     status = _status(migration, diff)
+    if asked.pr is not None:
+        _describe(report, asked.pr)
     if asked.style == "json":
         click.echo(migration_json.render(report, paths, status))
         sys.exit(status)
@@ -179,10 +182,18 @@ def _write(
         click.echo(escape_control(f"No git here: the old text is in {copy.path}"), err=True)
 
 
+def _describe(report: RewriteReport, path: str) -> None:
+    try:
+        replace_file(path, pull_request.markdown(report).encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        stop(f"--pr {path} cannot be written: {error.strerror}; the migration itself was")
+
+
 def _print(report: RewriteReport, verbose: bool) -> None:
     """The summary: beside a diff, on standard error."""
-    for line in report.lines(verbose):
-        click.echo(escape_control(line), err=not report.written)
+    for lines in report.sections(verbose=verbose).values():
+        for line in lines:
+            click.echo(escape_control(line), err=not report.written)
     if any(choice.kept for choice in report.migration.processes):
         click.echo(_FASTER, err=not report.written)
     if report.migration.changed and not report.written:

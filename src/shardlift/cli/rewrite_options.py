@@ -62,6 +62,9 @@ _OPTIONS = (
         help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
     ),
     click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
+    click.option(
+        "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."
+    ),
     click.option("--format", "style", type=click.Choice(["text", "json"]), default="text"),
     click.option("--quiet", "-q", is_flag=True, help="No summary; with --write, nothing at all."),
     click.option("--verbose", "-v", is_flag=True, help="Also each place that was rewritten."),
@@ -93,7 +96,7 @@ _OPTIONS = (
     ),
 )
 _OF_RUN = ("verify", "tolerance", "devices", "processes")
-_OF_OUTPUT = ("style", "quiet", "verbose")
+_OF_OUTPUT = ("pr", "style", "quiet", "verbose")
 
 
 def rewrite_options(command: Function) -> Function:
@@ -134,6 +137,7 @@ class Request:
     tolerance: Mapping[str, float] | None
     devices: int | None
     processes: int | None
+    pr: str | None
     style: str
     quiet: bool
     verbose: bool
@@ -147,6 +151,8 @@ class Request:
     def check(self) -> None:
         """Raise a usage error where options need each other."""
         goal, needs_run = self.goal, self.goal in (Goal.GLOBAL, Goal.JIT)
+        if self.pr is not None and self.diff:
+            raise click.UsageError("--pr describes what was written: say --write, too")
         if self.verify is not None and self.diff:
             raise click.UsageError(
                 "--verify runs the new text, so it has to be written: add --write"

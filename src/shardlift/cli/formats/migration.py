@@ -1,4 +1,4 @@
-"""What came of a migration in words, for a terminal."""
+"""What came of a migration in words, by section: for a terminal and for a pull request."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from shardlift.cli.formats.places import place
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import Requirements, needs
+from shardlift.report.markdown import code
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
@@ -28,8 +30,18 @@ _KINDS = {
     Kind.NAME: "with an old name",
     Kind.DEVICE_AXIS: "device axis",
 }
-_SHOWN = 5  # places with the same missing name or reason
+_SHOWN = 5  # places with the same missing name, reason or stale text
 _WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
+
+
+class Quoting(NamedTuple):
+    """How words of the repository are written: unchanged, or so that nothing in them is markup."""
+
+    code: Callable[[str], str] = str
+    text: Callable[[str], str] = str
+
+
+PLAIN = Quoting()
 
 
 @dataclass(frozen=True)
@@ -55,19 +67,28 @@ class RewriteReport:
         """How many places of each kind are rewritten."""
         return Counter(change.kind for file in self.migration.files for change in file.rewritten)
 
-    def lines(self, verbose: bool = False) -> Iterator[str]:
+    @property
+    def maps(self) -> bool:
+        """Whether something else maps functions now."""
+        return self.goal is not Goal.FIX and bool(self.kinds.keys() & {Kind.SITE, Kind.VALUE})
+
+    def sections(self, quoting: Quoting = PLAIN, verbose: bool = False) -> dict[str, list[str]]:
         """All there is to say; a line that begins with `-` belongs to the one above."""
         migration = self.migration
-        yield from _readiness(migration, self.target)
-        yield from _totals(self)
-        yield from _each_change(migration) if verbose else ()
-        yield from map(_processes, migration.processes)
-        yield from needs(migration, self.requirements)
-        yield from _left(self, verbose)
-        yield from _results(self.verified, self.command, verbose)
+        return {
+            "Does it run?": _readiness(migration, self.target, quoting.code),
+            "What changes": [
+                *_totals(self, quoting.code),
+                *(_each_change(migration, quoting) if verbose else ()),
+                *(_processes(choice, quoting.code) for choice in migration.processes),
+            ],
+            "What it needs": [*needs(migration, self.requirements, quoting.code)],
+            "What stays as it is": [*_left(self, quoting, verbose)],
+            "What was verified": _results(self.verified, self.command, quoting, verbose),
+        }
 
 
-def _readiness(migration: Migration, target: Version) -> list[str]:
+def _readiness(migration: Migration, target: Version, quote: Callable[[str], str]) -> list[str]:
     """Whether every name of JAX that modules need as they are imported exists on the target."""
     jax = f"JAX {'.'.join(map(str, target))}"
     if not migration.missing:
@@ -76,15 +97,17 @@ def _readiness(migration: Migration, target: Version) -> list[str]:
     lines = [f"Does not run yet on {jax}:"]
     for one in migration.missing:
         files = f"{count(len(one.paths), 'file')} need{'s' * (len(one.paths) == 1)}"
-        lines.append(f"- {files} {one.row.name}: {one.row.answer} ({_few(one.paths)})")
+        lines.append(
+            f"- {files} {quote(one.row.name)}: {one.row.answer} ({_few(one.paths, quote)})"
+        )
     return lines
 
 
-def _few(places: Sequence[str], most: int = _SHOWN) -> str:
-    return ", ".join(places[:most]) + ", ..." * (len(places) > most)
+def _few(places: Sequence[str], quote: Callable[[str], str], most: int = _SHOWN) -> str:
+    return ", ".join(map(quote, places[:most])) + ", ..." * (len(places) > most)
 
 
-def _totals(report: RewriteReport) -> Iterator[str]:
+def _totals(report: RewriteReport, quote: Callable[[str], str]) -> Iterator[str]:
     """How many places and files, of which kinds, and the modules of helpers that are new."""
     files, kinds = report.migration.files, report.kinds
     refused = sum(len(file.refused) for file in files)
@@ -105,41 +128,44 @@ def _totals(report: RewriteReport) -> Iterator[str]:
         yield f"Of these: {', '.join(f'{kinds[k]} {_KINDS[k]}' for k in Kind if kinds[k])}."
     new = [module for module in report.migration.helper_modules if not module.before]
     if new:
-        sizes = ((m.path, count(len(m.after.splitlines()), "line")) for m in new)
+        sizes = ((quote(m.path), count(len(m.after.splitlines()), "line")) for m in new)
         yield f"New: {', '.join(f'{path} ({size})' for path, size in sizes)}."
     homes = {file.home.path or "" for file in files if file.changed and file.helpers}
     if kept := sorted(homes - {"", *(module.path for module in new)}):
-        yield f"Helpers were added to {', '.join(kept)}."
+        yield f"Helpers were added to {', '.join(map(quote, kept))}."
 
 
-def _each_change(migration: Migration) -> Iterator[str]:
+def _each_change(migration: Migration, quoting: Quoting) -> Iterator[str]:
     for file in migration.files:
         for change in file.rewritten:
-            yield f"{place(file.path, change.span)}: rewritten: {change.text}"
+            where = quoting.code(place(file.path, change.span))
+            yield f"{where}: rewritten: {quoting.text(change.text)}"
 
 
-def _processes(choice: ProcessChoice) -> str:
+def _processes(choice: ProcessChoice, quote: Callable[[str], str]) -> str:
     """For how many processes sites are written, and by which line that was decided."""
     number = "many processes" if choice.many else "one process"
     written = f"For {number}, sites keep jax.pmap" if choice.kept else f"Written for {number}"
     if choice.path:
-        written += f" (as in {choice.path})"
+        written += f" (as in {quote(choice.path)})"
     if choice.asked:
         return f"{written}, as --processes says."
     if (line := choice.line) is None:
         return f"{written}: no line joins a job of several or divides work between them."
-    return f"{written}, because of {line.path}:{line.line}: {line.text}."
+    return f"{written}, because of {quote(f'{line.path}:{line.line}')}: {quote(line.text)}."
 
 
-def _by_reason(said: str, places: Iterable[tuple[str, str]], most: int = _SHOWN) -> Iterator[str]:
+def _by_reason(
+    said: str, places: Iterable[tuple[str, str]], quoting: Quoting, most: int = _SHOWN
+) -> Iterator[str]:
     """One line for all places, each with its reason, that share one."""
     groups: dict[str, list[str]] = {}
     for where, reason in places:
         groups.setdefault(reason, []).append(where)
     for reason, (first, *others) in groups.items():
-        shown = f"{count(len(others), 'other place')}: {_few(others, most)}"
+        shown = f"{count(len(others), 'other place')}: {_few(others, quoting.code, most)}"
         also = f" (and {shown})" if others else ""
-        yield f"{first}: {said}{reason}{also}"
+        yield f"{quoting.code(first)}: {said}{quoting.text(reason)}{also}"
 
 
 def _places_of(
@@ -151,29 +177,34 @@ def _places_of(
             yield place(file.path, change.span), change.reason
 
 
-def _left(report: RewriteReport, verbose: bool) -> Iterator[str]:
-    """What is not rewritten and why, and what is broken."""
+def _left(report: RewriteReport, quoting: Quoting, verbose: bool) -> Iterator[str]:
+    """What is not rewritten and why, what is broken, and what still speaks of pmap."""
     migration, most = report.migration, sys.maxsize if verbose else _SHOWN
     refused = _places_of(migration, lambda file: file.refused)
-    yield from _by_reason("left as it is: ", refused, most)
+    yield from _by_reason("left as it is: ", refused, quoting, most)
     if verbose:
         skipped = _places_of(migration, lambda file: file.skipped)
-        yield from _by_reason("skipped: ", skipped, most)
+        yield from _by_reason("skipped: ", skipped, quoting, most)
     if broken := report.left_broken:
         yield f"Broken, and left to you: {count(len(broken), 'place')}."
         found = ((place(one.path, one.span), f"{one.code} {one.message}") for one in broken)
-        yield from (f"- {line}" for line in _by_reason("", found, most))
+        yield from (f"- {line}" for line in _by_reason("", found, quoting, most))
     for path, why in migration.unreadable:
-        yield f"{path}: not looked at: {why}"
+        yield f"{quoting.code(path)}: not looked at: {quoting.text(why)}"
+    if stale := [f"{path}:{line}" for path, line, _ in find_leftovers(migration)]:
+        shown = _few(stale, quoting.code, most)
+        yield f"Comments or strings still speak of pmap in {count(len(stale), 'line')}: {shown}"
 
 
-def _results(verified: VerifiedMigration | None, command: str, verbose: bool) -> list[str]:
+def _results(
+    verified: VerifiedMigration | None, command: str, quoting: Quoting, verbose: bool
+) -> list[str]:
     """What a run of the command showed; what was backed out is listed as refused already."""
     if verified is None:
         return []
     hidden = ("backed out",) if verbose else ("backed out", "verified")
     lines = [
-        f"{result.place}: {result.word}: {result.why}"
+        f"{quoting.code(result.place)}: {result.word}: {quoting.text(result.why)}"
         for result in verified.results
         if result.word not in hidden
     ]
@@ -182,4 +213,5 @@ def _results(verified: VerifiedMigration | None, command: str, verbose: bool) ->
         verdicts = Counter(str(site.verdict) for site in verified.outcome.sites)
         counts = [f"{count(n, 'mapped function')} {word}" for word, n in verdicts.items()]
     shown = ", ".join(counts) or "nothing to verify"
-    return [*lines, *verified.notes, f"`{command}`: {shown}, after {count(verified.runs, 'run')}."]
+    notes = map(quoting.text, verified.notes)
+    return [*lines, *notes, f"{code(command)}: {shown}, after {count(verified.runs, 'run')}."]

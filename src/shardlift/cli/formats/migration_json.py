@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
 from shardlift.cli.formats.migration import RewriteReport
+from shardlift.cli.leftovers import find_leftovers
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult
 
@@ -48,6 +49,8 @@ def _left(report: RewriteReport, files: Sequence[FileResult]) -> Iterator[Item]:
             pin, why = raised.pin, raised.why_left
             more = {"line": raised.line, "suggestion": raised.new}
             yield item("requirement", f"{pin.text}: {why}", pin.path, None, **more)
+    for path, line, old in find_leftovers(report.migration):
+        yield item("stale-text", old, path, line=line)
 
 
 def _next(report: RewriteReport, paths: Sequence[str]) -> Iterator[str]:

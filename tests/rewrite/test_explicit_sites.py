@@ -101,6 +101,15 @@ SITES = {
     "a name elsewhere": "NAME = 'i'\n    p_step = jax.pmap(step, axis_name=NAME)",
     "in a branch": "if len(x):\n        # a comment\n        p_step = jax.pmap(step, 'i')",
     "a tuple": "p_step = jax.pmap(lambda x, y: (step(x, y), {'z': y.sum()}), 'i')",
+    "two alike": "p_step = jax.pmap(step, 'i', in_axes=(0, 0))\n"
+    "    more = jax.pmap(lambda x: x + jax.lax.psum(x, 'i'), 'i', donate_argnums=0)\n"
+    "    x = np.asarray(more(x))",
+    "two alike, twice": "p_step = jax.pmap(step, 'i', in_axes=(0, 0))\n"
+    "    more = jax.pmap(lambda x: x + jax.lax.psum(x, 'i'), 'i', donate_argnums=0)\n"
+    "    other = jax.pmap(lambda x: x + jax.lax.psum(x, 'j'), 'j', donate_argnums=0)\n"
+    "    another = jax.pmap(lambda x: x - jax.lax.psum(x, 'j'), 'j')\n"
+    "    x = np.asarray(another(other(more(x))))",
+    "one of two": "p_step = (jax.pmap(step, 'i') if len(x) else jax.pmap(max, 'i'))",
 }
 
 
@@ -281,6 +290,13 @@ COUNTED = {
     "3": {
         "rows": "twice = jax.pmap(lambda x: 2 * x)\n"
         "    x = twice(jax.random.split(jax.random.PRNGKey(0), num=3))",
+    },
+    "n_cores": {
+        "rows": "n_cores = int('2')\n    x = np.ones((n_cores,), np.float32)",
+        "site": "p_long = jax.pmap(step, 'i')\n    p_short = jax.pmap(step, 'i')\n\n"
+        "    def p_step(*_):\n        runner = p_long if ROWS else p_short\n"
+        "        return runner(x, x)",
+        "main": "\nROWS = 2\n\n\ndef other():\n    runner = step\n    return runner\n" + MAIN,
     },
     " o.n_devices": {
         "rows": "import types; o = types.SimpleNamespace(n_devices=2); k = [2]\n"

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import core, lax
 from jax.experimental import disable_x64, enable_x64
 from jax.core import get_aval
+from jax.interpreters import batching
 from jax.ops import index, index_add
 
 x = jax.ops.index_update(jnp.zeros(4), jax.ops.index[1:3], 1.0)
@@ -43,6 +44,7 @@ shuffled = jax.random.shuffle(jax.random.PRNGKey(0), jnp.arange(6))
 area = jnp.trapz(x)
 mapped = jax.tree_multimap(lambda a, b: a + b, {"a": 1}, {"a": 2})
 is_array = isinstance(x, jnp.DeviceArray)
+dims = x is not batching.not_mapped, batching.not_mapped
 """
 
 
@@ -61,3 +63,4 @@ def test_a_program_of_its_time_runs(target: tuple[int, ...]) -> None:
     assert float(names["area"]) == 4.5
     assert names["mapped"] == {"a": 3}
     assert names["is_array"]
+    assert names["dims"] == (True, None)

@@ -42,6 +42,16 @@ def test_line_endings_stay(ending: str) -> None:
         ),
         ("import jax\nif jax.host_id():\n    pass", "host_id", "process_index"),
         ("from jax import host_id", "host_id", "process_index as host_id"),
+        (
+            "from jax import host_id\nn = host_id()",
+            "host_id\nn = host_id",
+            "process_index\nn = process_index",
+        ),
+        (
+            "from jax import host_id\nprocess_index = host_id()",
+            "host_id\n",
+            "process_index as host_id\n",
+        ),
         ("import jax.numpy as jnp\ny = jnp.product(x)", "product", "prod"),
         ("import jax\ndef f(k: jax.random.KeyArray):\n    pass", "random.KeyArray", "Array"),
         ("import jax\ns = jax.SingleDeviceSharding(d)", "jax.S", "jax.sharding.S"),

@@ -172,7 +172,12 @@ def _update(file: File, call: ast.Call, method: str) -> SuccessorCall | None:
 _WIDE = 100
 # A driver for the TPUs of Colab that JAX no longer has.
 _OF_COLAB = ("jax_xla_backend", "jax_backend_target")
-_VALUES = {"jax.numpy.NINF": "-{}.inf", "jax.numpy.NZERO": "-0.0", "jax.numpy.PZERO": "0.0"}
+_VALUES = {
+    "jax.numpy.NINF": "-{}.inf",
+    "jax.numpy.NZERO": "-0.0",
+    "jax.numpy.PZERO": "0.0",
+    "jax.interpreters.batching.not_mapped": "None",
+}
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 # By function: the method of `x.at[i]` that does the same.
 _UPDATES = {

@@ -24,7 +24,7 @@ from shardlift.rewrite.meshes import (
     name_for,
     statement_of,
 )
-from shardlift.rewrite.names import is_shadowed, jax_name, sharding_name
+from shardlift.rewrite.names import is_shadowed, jax_name, partial_name, sharding_name
 from shardlift.rewrite.options import (
     DEFAULT_AXIS,
     USUAL_AXIS,
@@ -47,6 +47,7 @@ PER_ROW_OF = "per_row_of"  # with other axes of what it returns, too
 HELPER = "spmd_map"  # what many sites share
 FEW_SITES = 5
 _FOLDERS = frozenset({"example", "examples", "scripts", "notebooks"})
+_PARTIAL = "over_devices"  # what several sites call alike
 MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
 # The words of code that may ask which axes there are.
 _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
@@ -65,7 +66,7 @@ class ExplicitSite:
 
     form: CallForm
     mesh: tuple[Edit, ...]
-    axis: str | None  # its name, if the source says it
+    axis: str | None  # its name, if the text says it
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,11 @@ class _Site:
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
     parameters: tuple[str, ...] = ()  # of what it maps, if some are static
     copied: tuple[bool, ...] = ()  # the arguments that are whole, and may be on one device
+
+    @property
+    def literal_axis(self) -> str | None:
+        """The name of its axis, if the text says it."""
+        return ast.literal_eval(self.axis) if self.axis[:1] in ("'", '"') else None
 
 
 def is_written_out(file: File) -> bool:
@@ -245,38 +251,70 @@ def _write_group(
 ) -> dict[Mention, ExplicitSite | str]:
     """The text of the sites that share a mesh."""
     mesh_name, spec_name = (sharding_name(file, name) for name in ("Mesh", "PartitionSpec"))
-    texts = f"{mesh_name}({key.devices}, ({key.axis},))", f"{spec_name}({key.axis})"
-    own = {m: _form(file, site, *texts, "") for m, site in sites.items() if site.is_lazy}
+    made, spec = CallText(mesh_name, (key.devices, f"({key.axis},)")), f"{spec_name}({key.axis})"
+    own = {
+        m: _form(site, _call(site, made.flat(), spec), "")
+        for m, site in sites.items()
+        if site.is_lazy
+    }
     forms: dict[Mention, ExplicitSite | str] = {
-        mention: ExplicitSite(form, (), sites[mention].plain.axis) for mention, form in own.items()
+        mention: ExplicitSite(form, (), sites[mention].literal_axis)
+        for mention, form in own.items()
     }
     shared = {m: site for m, site in sites.items() if m not in own}
     if not shared:
         return forms
     used = {name for pair in names.values() for name in pair}
-    if texts[0] not in names:
-        kinds = zip(("mesh", "spec"), texts, strict=True)
+    if made.flat() not in names:
+        kinds = ("mesh", made.flat()), ("spec", spec)
         mesh, short = (name_for(file, key, kind, text, used) for kind, text in kinds)
-        names[texts[0]] = mesh, short
-    mesh, short = names[texts[0]]
-    whole = f"{sharding_name(file, 'NamedSharding')}({mesh}, {spec_name}())"
-    fits = [
-        all(_fits(file, m, site, _inner(site, mesh, text), style) for m, site in shared.items())
-        for text in (texts[1], short)
-    ]
-    is_named = fits == [False, True]
-    lines = [(mesh, texts[0]), (short, texts[1])][: 1 + is_named]
+        names[made.flat()] = mesh, short
+    mesh, short = names[made.flat()]
+    lines = [(mesh, made)]
+    replicated = CallText(sharding_name(file, "NamedSharding"), (mesh, f"{spec_name}()"))
+    whole = replicated.flat()
     if any(sum(site.copied) > 1 for site in shared.values()):
-        lines.append((name_for(file, key, "replicated", whole, used), whole))
-        whole = lines[-1][0]
-    edits = insert_lines(file, key, lines, [statement_of(file, mention) for mention in shared])
+        whole = name_for(file, key, "replicated", whole, used)
+        lines.append((whole, replicated))
+    calls = {m: _call(site, mesh, spec) for m, site in shared.items()}
+    if not _fit(file, shared, calls, style):
+        named = {m: _call(site, mesh, short) for m, site in shared.items()}
+        if _fit(file, shared, named, style):
+            lines.append((short, CallText(spec_name, (key.axis,))))
+            calls = named
+        else:
+            partials = _partials(file, key, [*calls.values()], names)
+            lines += partials.values()
+            calls |= {
+                m: CallText(partials[call][0], ()) for m, call in calls.items() if call in partials
+            }
+    statements = [statement_of(file, mention) for mention in shared]
+    edits = insert_lines(file, key, lines, statements, style)
     for mention, site in shared.items():
         if edits is None:
             forms[mention] = "there is no line for its mesh: put its statement on one of its own"
         else:
-            form = _form(file, site, mesh, short if is_named else texts[1], whole)
-            forms[mention] = ExplicitSite(form, edits, site.plain.axis)
+            form = _form(site, calls[mention], whole)
+            forms[mention] = ExplicitSite(form, edits, site.literal_axis)
     return forms
+
+
+def _partials(
+    file: File,
+    key: MeshKey,
+    calls: list[CallText],
+    names: dict[str, tuple[str, str]],
+) -> dict[CallText, tuple[str, CallText]]:
+    """What several sites call alike, with a name for it: `functools.partial(jax.shard_map, …)`."""
+    partials: dict[CallText, tuple[str, CallText]] = {}
+    for call in dict.fromkeys(call for call in calls if calls.count(call) > 1):
+        value = CallText(partial_name(file)[0], (call.function, *call.arguments))
+        if value.flat() not in names:
+            used = {name for pair in names.values() for name in pair}
+            name = name_for(file, key, _PARTIAL, value.flat(), used)
+            names[value.flat()] = name, name
+        partials[call] = names[value.flat()][0], value
+    return partials
 
 
 def _groups(file: File, sites: Mapping[Mention, _Site]) -> list[tuple[MeshKey, list[Mention]]]:
@@ -335,11 +373,14 @@ def _each(site: _Site) -> tuple[int | None, ...]:
     return axes if isinstance(axes, tuple) else (axes,)
 
 
-def _inner(site: _Site, mesh: str, spec: str) -> tuple[str, ...]:
-    whole = sharding_name(site.options.file, "PartitionSpec")
+def _call(site: _Site, mesh: str, spec: str) -> CallText:
+    """The call of `jax.shard_map`, without the function."""
+    file = site.options.file
+    whole = sharding_name(file, "PartitionSpec")
     specs = (_specs(axes, whole, spec) for axes in (site.plain.in_axes, site.plain.out_axes))
     in_specs, out_specs = specs
-    return f"mesh={mesh}", f"in_specs={in_specs}", f"out_specs={out_specs}", "check_vma=False"
+    given = f"mesh={mesh}", f"in_specs={in_specs}", f"out_specs={out_specs}", "check_vma=False"
+    return CallText(f"{jax_name(file)[0]}.shard_map", given)
 
 
 def _specs(axes: Axes, whole: str, spec: str) -> str:
@@ -352,8 +393,8 @@ def _specs(axes: Axes, whole: str, spec: str) -> str:
     return f"{whole}({'None, ' * axes}{name}"
 
 
-def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm:
-    jax, plain = jax_name(file)[0], site.plain
+def _form(site: _Site, call: CallText, whole: str) -> CallForm:
+    plain = site.plain
     outer: list[Argument] = []
     if any(site.copied):
         # Whole arguments may be on one device, as under pmap: jit copies them to all.
@@ -375,10 +416,10 @@ def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm
     elif plain.out_axes == plain.in_axes == 0:
         rows, axes = PER_ROW, []
     return CallForm(
-        _inner(site, mesh, spec),
+        call.arguments,
         tuple(outer),
         None,
-        name=f"{jax}.shard_map",
+        name=call.function,
         rows=rows,
         in_axes=tuple(axes),
         bound=tuple(f"{name}={name}" for name in site.parameters[dynamic:]),
@@ -387,11 +428,18 @@ def _form(file: File, site: _Site, mesh: str, spec: str, whole: str) -> CallForm
     )
 
 
-def _fits(file: File, mention: Mention, site: _Site, inner: tuple[str, ...], style: Style) -> bool:
-    """Whether the arguments of a shard_map fit on one line."""
-    margin, listed = len(file.margin(mention.node.lineno)), ", ".join(inner)
+def _fit(
+    file: File, sites: Mapping[Mention, _Site], calls: Mapping[Mention, CallText], style: Style
+) -> bool:
+    """Whether the arguments of each shard_map fit on one line."""
+    return all(_fits(file, m, site, calls[m], style) for m, site in sites.items())
+
+
+def _fits(file: File, mention: Mention, site: _Site, call: CallText, style: Style) -> bool:
+    margin, flat = len(file.margin(mention.node.lineno)), call.flat()
     operand = site.options.operand
     if operand is None:
-        return margin + len(f"@{jax_name(file)[0]}.shard_map({listed})") <= style.width
+        return margin + len(f"@{flat}") <= style.width
+    listed = flat[len(call.function) + 1 : -1]
     written = f"{2 * style.indent}{PER_ROW}({file.text(operand)}), {listed}"
     return margin + len(written) <= style.width

@@ -124,7 +124,7 @@ def decorators(file: File, stack: list[ast.expr], form: CallForm, style: Style) 
     lines = [
         *([_apply(partial, f"{jax_name(file)[0]}.jit", form.outer)] if form.is_jitted else []),
         _apply(partial, form.name, (*names, *form.inner))
-        if form.axis or not form.rows
+        if form.axis or not form.rows or not form.inner
         else CallText(form.name, form.inner),
         *([_apply(partial, form.rows, form.in_axes)] if form.rows else []),
     ]

@@ -43,6 +43,8 @@ def _of_value(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File, as
         yield from _of_returned(file, parent, None, depth - 1)
     elif isinstance(parent, ast.Tuple) and depth:
         yield from _of_element(file, parent, parent.elts.index(node), depth - 1)
+    elif isinstance(parent, ast.IfExp) and parent.test is not node and depth:
+        yield from _of_value(file, parent, depth - 1)
     elif isinstance(parent, ast.Attribute) and parent.attr == "lower":
         yield from _of_value(file, parent, 0)  # it takes what a call takes
     elif isinstance(parent, ast.Call) and file.called(parent) == "jax.jit" and depth:
@@ -132,7 +134,12 @@ def _of_name(
         for other, node in global_mentions(file, target.id):
             yield from _uses(other, (node,), depth)
     elif isinstance(target, ast.Name):
-        yield from _uses(file, file.index.names.get(target.id, ()), depth)
+        names = file.index.names.get(target.id, ())
+        bound = next((n for n in names if n is target), None)
+        around = (n for n in file.index.ancestors(statement) if n in file.index.opens)
+        scope = file.index.binding_scope(bound)[0] if bound else file.index.opens[next(around)]
+        same = (node for node in names if file.index.binding_scope(node)[0] is scope)
+        yield from _uses(file, same, depth)
     else:
         raise UnsupportedError(_HANDED_ON)
 

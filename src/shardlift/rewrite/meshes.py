@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.names import first_free
 from shardlift.rewrite.options import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.source.file import File
@@ -83,11 +84,12 @@ def _block(file: File, statement: ast.stmt) -> object:
 def insert_lines(
     file: File,
     key: MeshKey,
-    lines: list[tuple[str, str]],
+    lines: list[tuple[str, CallText]],
     statements: list[ast.stmt],
+    style: Style,
 ) -> tuple[Edit, ...] | None:
     """The edit that assigns what is not there yet; None if there is no line for it."""
-    missing = [pair for pair in lines if not _is_there(file, *pair)]
+    missing = [(name, call) for name, call in lines if not _is_there(file, name, call.flat())]
     inside = [s for s in statements if key.function in (None, *file.index.ancestors(s))]
     place = _place(file, key, inside)
     line = first_line(place)
@@ -97,8 +99,10 @@ def insert_lines(
     while line > 1 and file.lines[line - 2].startswith(f"{margin}#"):
         line -= 1  # a comment stays with its statement
     gap = isinstance(place, _BLOCKS) * (2 if place in file.index.root.body else 1)
-    text = "".join(f"{margin}{name} = {value}{end}" for name, value in missing)
-    edit = Edit(file.stretch(line, 0, line, 0), f"{text}{end * gap}")
+    calls = [render(call, style, margin, len(margin) + len(name) + 3) for name, call in missing]
+    made = [f"{margin}{n} = {call}\n" for (n, _), call in zip(missing, calls, strict=True)]
+    text = ("".join(made) + "\n" * gap).replace("\n", end)
+    edit = Edit(file.stretch(line, 0, line, 0), text)
     return (edit,) if missing else ()
 
 

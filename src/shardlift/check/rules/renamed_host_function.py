@@ -9,7 +9,8 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.imports import is_new_name, uses_of
+from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
 
 _NAMES = {
     "jax.host_id": "process_index",
@@ -29,8 +30,17 @@ def visit(file: File) -> Iterator[Match]:
         for alias in statement.names:
             full = f"{statement.module}.{alias.name}"
             if (new := _NAMES.get(full)) and not statement.level:
-                edit = file.replace(alias, f"{new} as {alias.asname or alias.name}")
-                yield Match(alias, f"{full} is an old name of jax.{new}", (edit,))
+                yield Match(
+                    alias, f"{full} is an old name of jax.{new}", _renamed(file, alias, new)
+                )
+
+
+def _renamed(file: File, alias: ast.alias, new: str) -> tuple[Edit, ...]:
+    """The import of the new name, with the uses of the old one if the new one is free."""
+    uses = uses_of(file, alias)
+    if alias.asname or not uses or not is_new_name(file, new):
+        return (file.replace(alias, f"{new} as {alias.asname or alias.name}"),)
+    return (file.replace(alias, new), *(file.replace(use, new) for use in uses))
 
 
 RULE = Rule(

@@ -24,7 +24,7 @@ from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.idioms import fetched_row, first_row_in, is_zero
 from shardlift.source.libraries import TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.outputs import device_index, has_rows, may_have_rows
+from shardlift.source.outputs import device_index, has_rows, is_logged, is_small, may_have_rows
 from shardlift.source.scopes import end, position
 from shardlift.source.sites import scope_name
 
@@ -33,10 +33,8 @@ FIRST_OF_TREE = re.compile(
 )  # in a file that is worth parsing
 _HELPER = "first_row"
 _FIRST_SHARD = ".addressable_shards[0].data.squeeze(0)"
-_NUMBERS = frozenset({"builtins.float", "builtins.int"})
-_ON_HOST = frozenset({"builtins.print", *_NUMBERS, *TO_HOST})
+_ON_HOST = frozenset({"builtins.print", "builtins.float", "builtins.int", *TO_HOST})
 _SL402 = all_rules()["SL402"]
-_LOGGING = ("debug", "info", "warning", "error")
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
@@ -52,7 +50,7 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         if goal is Goal.FIX and device_index(file, node) is None:
             continue  # it may be a tuple: nothing shows that it is slow
         if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
-            yield _fetch(file, node) if _is_small(file, node) else _read_row(file, node)
+            yield _fetch(file, node) if is_small(file, node) else _read_row(file, node)
 
 
 def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
@@ -160,27 +158,11 @@ def _use_helper(file: File, node: ast.expr, *edits: Edit) -> Match:
     return Match(node, "", edits, helpers=helpers, kind=Kind.READ)
 
 
-def _is_small(file: File, node: ast.expr) -> bool:
-    """Whether a value that goes to the host is one number, or is printed: nobody prints much."""
-    parent = file.index.parents.get(node)
-    if isinstance(parent, ast.FormattedValue):
-        return parent.conversion == -1
-    if isinstance(parent, ast.Attribute):
-        return parent.attr == "item"
-    return isinstance(parent, ast.Call) and (
-        _is_logged(parent) or file.called(parent) in _NUMBERS | {"builtins.print"}
-    )
-
-
-def _is_logged(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING
-
-
 def _goes_to_host(file: File, node: ast.expr) -> bool:
     """Whether a value goes to the host and nowhere else, so that its device does not matter."""
     parent = file.index.parents.get(node)
     if isinstance(parent, ast.Attribute):
         return parent.attr in ("item", "tolist")
     if isinstance(parent, ast.Call) and node in parent.args:
-        return _is_logged(parent) or file.called(parent) in _ON_HOST
+        return is_logged(parent) or file.called(parent) in _ON_HOST
     return isinstance(parent, ast.FormattedValue)

@@ -20,6 +20,7 @@ from shardlift.source.wrappers import is_plain, keeps_result
 Path = tuple[int | str, ...]
 
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "builtins.complex"})
+_LOGGING = ("debug", "info", "warning", "error")
 # The pmaps that return unchanged outputs; objax reduces them.
 _RETURN_ARRAYS = PMAPS - {"objax.Parallel"}
 _CONTAINERS = (ast.Tuple, ast.List, ast.Dict, ast.ListComp, ast.DictComp)
@@ -211,6 +212,23 @@ def is_scalar(file: File, node: ast.Subscript, output: Output | None = None) -> 
         spec = texts[0].value if len(texts) == 1 and isinstance(texts[0], ast.Constant) else None
         return parent.conversion == -1 and bool(spec)
     return isinstance(parent, ast.Call) and node in parent.args and file.called(parent) in _NUMBERS
+
+
+def is_small(file: File, node: ast.expr) -> bool:
+    """Whether a value that goes to the host is one number, or is printed: nobody prints much."""
+    parent = file.index.parents.get(node)
+    if isinstance(parent, ast.FormattedValue):
+        return parent.conversion == -1
+    if isinstance(parent, ast.Attribute):
+        return parent.attr == "item"
+    return isinstance(parent, ast.Call) and (
+        is_logged(parent) or file.called(parent) in _NUMBERS | {"builtins.print"}
+    )
+
+
+def is_logged(call: ast.Call) -> bool:
+    """`logging.info(...)`, by its name."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING
 
 
 def fetched_argument(file: File, node: ast.expr) -> ast.expr | None:

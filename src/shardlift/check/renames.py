@@ -75,7 +75,7 @@ _NO_FIX: Fix = (), frozenset()
 
 def removed_rule(*, rows: tuple[Removed, ...], why: str = "", **parts: Any) -> Rule:
     """A rule for the uses of some removed names, which `fix` rewrites; `parts` are its own."""
-    parts = {"advice": "Write what the message names.", "reference": CHANGELOG, **parts}
+    parts = {"advice": "Change the code as the message says.", "reference": CHANGELOG, **parts}
     visit, rewritten_as = partial(gone, rows=rows, why=why), frozenset({Kind.NAME})
     return Rule(
         level=Level.BROKEN, names=names(rows), visit=visit, rewritten_as=rewritten_as, **parts

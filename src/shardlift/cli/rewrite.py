@@ -161,7 +161,7 @@ def _refuse_dirty(migration: Migration, allow_dirty: bool) -> None:
         more = f"\n  and {len(dirty) - 10} more" if len(dirty) > 10 else ""
         stop(
             "git does not have the text of files that would be written: changed since `git add`, "
-            f"or never added:{listed}{more}\nCommit or stash them, or say --allow-dirty."
+            f"or never added:{listed}{more}\nCommit or `git add` them, or say --allow-dirty."
         )
 
 

@@ -173,7 +173,7 @@ def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
     text = "import jax\nn = jax.process_count()\nlow = jax.pmap(abs).lower(1)\ny = jax.host_id()\n"
     (project / "train.py").write_text(text)
     result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
-    said = "Broken, and left to you: 1 place.\n{}: SL603 a lowered pmap takes"
+    said = "Broken, and left to you: 1 place.\n{}: SL603 in many processes a lowered pmap takes"
     assert said.format("- train.py:3:7") in result.stdout
     assert said.format("  - `train.py:3:7`") in (project / "pr.md").read_text()
 

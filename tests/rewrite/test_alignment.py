@@ -33,6 +33,9 @@ LONG = f"f({'a' * 47})"
         # Two names on one line, each of which would fit.
         (f"f(jax.tree_map(a), jax.tree_map(b), {'c' * 32})",
          f"f(\n    jax.{{0}}(a),\n    jax.{{0}}(b),\n    {'c' * 32},\n)"),
+        # A comprehension.
+        (f"f(\n    (abcdefghi for b in jax.tree_map({'c' * 47})),\n    d,\n)",
+         f"f(\n    (\n        abcdefghi\n        for b in jax.{{}}({'c' * 47})\n    ),\n    d,\n)"),
         # As Google has it.
         (f"def g():\n  gradient = jax.tree_map({'a' * 45}, b)",
          f"def g():\n  gradient = jax.{{}}(\n      {'a' * 45}, b)"),

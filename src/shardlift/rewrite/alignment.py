@@ -18,8 +18,9 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match, Span
 
 _Line = tuple[int | None, int]  # with its cell, in a notebook
-_MOST = 5  # so many names of one line do not wait for each other: there are no more passes
+_MOST = 4  # of more names on one line none waits for another: there are no more passes
 _STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
+_INNER = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
 _ENDING = re.compile(r"[)\]}](\[\w+\]|\.\w+(\(\))?)*[,:]?")  # what may follow what is in brackets
 
 
@@ -47,7 +48,7 @@ class _Layout:
         """The layout that a file has: black's, or that of Google's style."""
         style = Style.of(file.source.text)
         is_google = len(style.indent) == 2
-        hugs = is_google and not re.search(r"^ *\)", file.source.text, re.MULTILINE)
+        hugs = is_google and not re.search(r"^ *\),?$", file.source.text, re.MULTILINE)
         width = max(style.width, 80 if is_google else 88)  # 88 is what black allows
         return cls(width, "    " if is_google else style.indent, hugs)
 
@@ -65,22 +66,47 @@ def _break_lines(file: File, matches: Iterable[Match], layout: _Layout) -> Itera
     for match in matches:
         by_lines[_lines_of(match)].append(match)
     for lines, found in by_lines.items():
-        text, here = None, file.span(found[0].node)
-        moved = getattr(found[0].node, "lineno", 0) - here.line  # in a notebook
-        first, last = (choose(line for _, line in lines) + moved for choose in (min, max))
-        edits = [edit for match in found for edit in match.edits]
         is_name = all(match.kind is Kind.NAME for match in found)
-        is_alone = all(not read[line] if is_name else taken[line] == 1 for line in lines)
-        is_near = {cell for cell, _ in lines} == {here.cell} and last - first < len(lines)
-        if is_alone and is_near and (len(found) == 1 or (first == last and len(found) < _MOST)):
-            text = _over_lines(file, first, last, edits, layout)
-        if text is None:
+        is_free = all(not read[line] if is_name else taken[line] == 1 for line in lines)
+        if (
+            not is_free
+            or len(found) > _MOST
+            or (edit := _break(file, found, lines, layout)) is None
+        ):
             yield from found
         elif len(found) > 1:
-            yield found[0]
+            edit = _break(file, found[:1], lines, layout)
+            yield found[0] if edit is None else replace(found[0], edits=(edit,))
         else:
-            end = len(file.lines[last - 1])
-            yield replace(found[0], edits=(Edit(file.stretch(first, 0, last, end), text),))
+            yield replace(found[0], edits=(edit,))
+
+
+def _break(
+    file: File, matches: Sequence[Match], lines: frozenset[_Line], layout: _Layout
+) -> Edit | None:
+    """What becomes of lines if some matches make one line of them that is too long.
+
+    None if it is none, was too long before, or cannot be broken.
+    """
+    here = file.span(matches[0].node)
+    moved = getattr(matches[0].node, "lineno", 0) - here.line  # in a notebook
+    first, last = (choose(line for _, line in lines) + moved for choose in (min, max))
+    is_near = {cell for cell, _ in lines} == {here.cell} and last - first < len(lines)
+    if not is_near or (len(matches) > 1 and first != last):
+        return None
+    old = file.lines[first - 1 : last]
+    after = _edited(old, [edit for match in matches for edit in match.edits])
+    if "\n" in after or not max(map(len, old)) <= layout.width < len(after) or not after.isascii():
+        return None
+    above, below = file.lines[first - 2 : first - 1], file.lines[last : last + 1]
+    is_inside = any(line.rstrip().endswith(("(", "[", "{")) for line in above) and any(
+        line.lstrip().startswith((")", "]", "}")) for line in below
+    )
+    margin = after[: len(after) - len(after.lstrip())]
+    broken = [*_parts(after.strip(), margin, layout, is_inside)]
+    if any(len(line) > layout.width for line in broken) or not "".join(old).isascii():
+        return None
+    return Edit(file.stretch(first, 0, last, len(old[-1])), "\n".join(broken))
 
 
 def _lines_of(match: Match) -> frozenset[_Line]:
@@ -100,45 +126,23 @@ def _edited(lines: Sequence[str], edits: Iterable[Edit]) -> str:
     return text
 
 
-def _over_lines(
-    file: File, first: int, last: int, edits: Sequence[Edit], layout: _Layout
-) -> str | None:
-    """What lines of a file become if edits make one line of them that is too long.
-
-    None if it is none, was too long before, or cannot be broken.
-    """
-    lines = file.lines[first - 1 : last]
-    after = _edited(lines, edits)
-    if "\n" in after or not _outgrows(lines, after, layout):
-        return None
-    above, below = file.lines[first - 2 : first - 1], file.lines[last : last + 1]
-    is_inside = any(line.rstrip().endswith(("(", "[", "{")) for line in above) and any(
-        line.lstrip().startswith((")", "]", "}")) for line in below
-    )
-    margin = after[: len(after) - len(after.lstrip())]
-    broken = [*_break(after.strip(), margin, layout, is_inside)]
-    return "\n".join(broken) if all(len(line) <= layout.width for line in broken) else None
-
-
-def _outgrows(lines: Sequence[str], after: str, layout: _Layout) -> bool:
-    before = max(map(len, lines))
-    return before <= layout.width < len(after) and after.isascii() and "".join(lines).isascii()
-
-
-def _break(text: str, margin: str, layout: _Layout, is_inside: bool) -> Iterator[str]:
+def _parts(text: str, margin: str, layout: _Layout, is_inside: bool) -> Iterator[str]:
     """The lines of a text as a formatter breaks it; `is_inside` if it is all within brackets."""
     brackets = _last_brackets(text)
     if len(margin) + len(text) <= layout.width:
         yield margin + text
     elif is_inside and len(arguments := _arguments(text)) > 1:
         for argument in arguments:
-            yield from _break(f"{argument},", margin, layout, False)
+            yield from _parts(f"{argument},", margin, layout, False)
+    elif is_inside and (clause := _masked(text, _INNER).find(" for ")) > 0:  # a comprehension
+        yield from _parts(text[:clause], margin, layout, False)
+        yield from _parts(text[clause + 1 :], margin, layout, False)
     elif brackets is None:
         yield margin + text
     else:
         start, end = brackets
         yield margin + text[:start]
-        inner = [*_break(text[start:end], margin + layout.step, layout, True)]
+        inner = [*_parts(text[start:end], margin + layout.step, layout, True)]
         if layout.hugs:
             yield from inner[:-1]
             yield inner[-1].removesuffix(",") + text[end:]
@@ -161,9 +165,18 @@ def _arguments(text: str) -> tuple[str, ...]:
     return parts if ", ".join(parts) == text else ()
 
 
+def _masked(text: str, *others: re.Pattern[str]) -> str:
+    """A text without what is in its strings, and in what else is given."""
+    for pattern in (_STRING, *others):
+        before = ""
+        while before != text:
+            before, text = text, pattern.sub(lambda match: "_" * len(match[0]), text)
+    return text
+
+
 def _last_brackets(text: str) -> tuple[int, int] | None:
     """The inside of the last call of a line, or else of its last brackets, if it ends with them."""
-    masked = _STRING.sub(lambda match: "_" * len(match[0]), text)
+    masked = _masked(text)
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []
     for place, char in enumerate(masked):

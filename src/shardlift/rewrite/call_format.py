@@ -11,6 +11,7 @@ from shardlift.source.scopes import index_of
 from shardlift.source.text import usual_quote
 
 _WIDTHS = (80, 88, 100, 120)
+_FEW = 3  # lines that are longer than others may be
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ class Style:
         """The style that most lines of a text follow."""
         lines = text.splitlines()
         code = [line for line in lines if "http" not in line and not line.lstrip().startswith("#")]
-        allowed = max(3, len(code) // 50)
-        fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < allowed)
+        fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < _FEW)
         quote = usual_quote(text)
         return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)
 

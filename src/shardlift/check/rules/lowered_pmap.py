@@ -20,7 +20,7 @@ def visit(file: File) -> Iterator[Match]:
         method = call.func if isinstance(call.func, ast.Attribute) else None
         mapped = surely_mapped(file, method.value) if method and method.attr == "lower" else None
         if mapped is not None and file.many_processes:
-            text = "a lowered pmap takes and returns global arrays"
+            text = "in many processes a lowered pmap takes and returns global arrays"
             yield Match(call, text, sites=(mapped.node,) if mapped.file is file else ())
 
 

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from bench.projects import tools
 from bench.projects.__main__ import main
 from bench.projects.page import page
 from bench.projects.programs import run_programs
@@ -97,19 +96,3 @@ def test_a_run_goes_on_with_what_a_row_lacks(
     row = json.loads((tmp_path / "out/rows.json").read_text())["owner/proj"]
     assert row["programs"] == []  # kept: it was not asked for again
     assert "1 project, 1 place where" in (tmp_path / "out/index.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "names"),
-    [
-        ("setup.cfg", "[flake8]\n[yapf]\n", ["yapf", "flake8"]),
-        ("setup.cfg", "[tool:pytest]\n", ["ruff F,E4,E7,E9"]),
-        ("ruff.toml", "", ["ruff"]),
-        ("pyproject.toml", "[tool.black]\n", ["black", "ruff F,E4,E7,E9"]),
-        (".pre-commit-config.yaml", "- id: ruff\n- id: ruff-format\n", ["ruff", "ruff format"]),
-        ("pyproject.toml", "not toml", ["ruff F,E4,E7,E9"]),
-    ],
-)
-def test_the_tools_of_a_project(tmp_path: Path, file: str, text: str, names: list[str]) -> None:
-    (tmp_path / file).write_text(text)
-    assert [tool.name for tool in tools.tools_of(tmp_path)] == names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 import textwrap
@@ -12,10 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from shardlift.capture.parts import read_whole
-from shardlift.cli import main
 from shardlift.launch.job import free_port
 from tests import children
 
@@ -119,40 +116,6 @@ def test_a_killed_process_leaves_what_it_had_seen(tmp_path: Path):
 
 
 @exhaustive
-def test_a_process_that_fails_is_named_and_all_parts_are_there(tmp_path: Path):
-    body = STEPS + "if me: raise ValueError('no')\n"
-    first, second = record(tmp_path, body)
-    assert second.returncode == 1
-    assert "ValueError: no" in second.stderr
-    part = f"its part of the record is {tmp_path}/run.json.1"
-    assert ours(second) == [f"shardlift: process 1 of 2 failed; {part}"]
-    assert first.returncode == 0, first.stderr
-    whole = read_whole(tmp_path / "run.json")
-    assert not whole.missing
-    assert whole.sites[0].calls == 6
-
-
-@exhaustive
-def test_a_part_that_cannot_be_written(tmp_path: Path):
-    full = """
-        import resource
-        if me:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # as a full disk
-            if os.path.exists("run.json.1"):  # written while the processes met
-                os.remove("run.json.1")
-        for k in range(3): step(x).block_until_ready()
-    """
-    first, second = record(tmp_path, full)
-    assert first.returncode == 0, first.stderr
-    assert second.returncode == 2
-    assert f"shardlift: the record {tmp_path}/run.json.1 could not be written" in second.stderr
-    whole = read_whole(tmp_path / "run.json")
-    assert whole.missing == (1,)
-    assert whole.sites[0].calls == 3
-    assert "process 1 of 2, which wrote no part" in report(tmp_path)
-
-
-@exhaustive
 def test_programs_side_by_side_keep_their_own_records(tmp_path: Path):
     """They never join: a sweep over parameters, for example."""
     env = [{"SLURM_PROCID": str(k), "SLURM_STEP_NUM_TASKS": "2"} for k in range(2)]
@@ -168,52 +131,3 @@ def test_programs_side_by_side_keep_their_own_records(tmp_path: Path):
     done = children.run(command, cwd=tmp_path)
     assert done.returncode == 2
     assert "ran on their own" in done.stderr
-
-
-# One of the two functions has a wrong gradient in process 1, after; no output shows its scale.
-COMPARED = """
-from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
-import numpy as np
-
-after = "after" in os.getcwd()
-
-def right(w, x):
-    return w - jnp.sign(lax.pmean(jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), "i"))
-
-def wrong(w, x):
-    scale = 1 + 2 * lax.axis_index("i") * after
-    return w - jnp.sign(lax.pmean(scale * jax.grad(lambda w: jnp.sum((x @ w) ** 2))(w), "i"))
-
-data = np.random.default_rng(me).normal(size=(4, 3)).astype(np.float32)
-mesh = Mesh(np.array(jax.devices()), ("i",))
-whole = jax.make_array_from_process_local_data(NamedSharding(mesh, P("i")), data)
-specs = {"mesh": mesh, "in_specs": (P(), P("i")), "out_specs": P(), "check_vma": False}
-for f in (right, wrong):
-    if after:
-        jax.jit(jax.shard_map(f, **specs))(jnp.ones(3), whole)
-    else:
-        jax.pmap(f, "i")(jnp.ones((1, 3)), data[None])
-"""
-
-
-@exhaustive
-def test_two_jobs_are_compared_process_by_process(tmp_path: Path):
-    for name in ("before", "after"):
-        (tmp_path / name).mkdir()
-        done = record(tmp_path / name, COMPARED, "--record-inputs", "100000")
-        assert [one.returncode for one in done] == [0, 0], done[0].stderr + done[1].stderr
-    command = ["verify", *(str(tmp_path / name / "run.json") for name in ("before", "after"))]
-    verdict = CliRunner().invoke(main, [*command, "--format", "json"], catch_exceptions=False)
-    sites = {site["name"]: site for site in json.loads(verdict.stdout)["sites"]}
-    assert (sites["right"]["verdict"], sites["right"]["collectives"]) == ("identical", 2)
-    findings = sites["wrong"]["findings"]
-    assert [(one["part"], one["what"][:9]) for one in findings] == [
-        ("inside", "process 0"),
-        ("inside", "process 1"),
-    ]
-    assert verdict.exit_code == 1
-    (tmp_path / "after" / "run.json.1").unlink()
-    verdict = CliRunner().invoke(main, command, catch_exceptions=False)
-    assert "not recorded before, or after: process 1 of 2" in verdict.stdout
-    assert "partly compared  right" in verdict.stdout

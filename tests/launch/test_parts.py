@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
 import sys
 from pathlib import Path
@@ -17,13 +15,6 @@ from shardlift.launch.job import Failure
 from shardlift.launch.output_lines import Lines
 from shardlift.launch.program import Program, virtual_devices
 from tests import children
-
-
-@pytest.mark.parametrize("name", ["output_lines", "program", "stacks", "stuck"])
-def test_examples_run(name: str):
-    outcome = doctest.testmod(importlib.import_module(f"shardlift.launch.{name}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_only_a_module_has_a_package():
@@ -64,12 +55,6 @@ def test_lines_do_not_depend_on_the_chunks(chunks: list[str]):
         lines.feed(chunk.encode())
     lines.feed(b"")
     assert seen == "".join(chunks).splitlines()
-
-
-def test_bytes_that_are_no_text_are_shown():
-    seen: list[str] = []
-    Lines(seen.append).feed(b"\xff\n")
-    assert seen == ["\ufffd"]
 
 
 def test_explain():

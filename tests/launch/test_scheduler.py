@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from shardlift.launch import scheduler
 from shardlift.launch.scheduler import place_by_scheduler
-
-
-def test_examples_run():
-    assert doctest.testmod(scheduler).failed == 0
 
 
 @pytest.mark.parametrize(

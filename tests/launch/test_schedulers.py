@@ -70,19 +70,3 @@ def test_a_job_leaves_the_parts_of_one_record(scheduler: str, tmp_path: Path):
     assert [line.split(" ")[1] for line in ours(done)] == ["next:"]
     report = CliRunner().invoke(main, ["report", str(tmp_path / "run.json")])
     assert "3 processes" in report.stdout
-
-
-@each
-def test_a_rank_that_raises(scheduler: str, tmp_path: Path):
-    body = """
-        train(5)
-        if me == 1:
-            raise ValueError("no more data")
-    """
-    done = run(scheduler, tmp_path, body, 2)
-    assert done.returncode != 0
-    assert "ValueError: no more data" in done.stderr
-    assert f"its part of the record is {tmp_path}/run.json.1" in done.stderr
-    whole = read_whole(tmp_path / "run.json")
-    assert [process.index for process in whole.processes] == [0, 1]
-    assert whole.sites[0].calls >= 5 + 5

@@ -191,14 +191,6 @@ def test_what_others_set_meanwhile_stays():
     assert thing.value == 3
 
 
-def test_a_session_can_be_prepared_late():
-    made = []
-    session = Session(patch=False, prepare=lambda: made.append(1))
-    session.enter()
-    session.exit()
-    assert made == [1]
-
-
 def test_inside_what_jax_has_means_what_it_meant():
     """Only what is documented is replaced; today's libraries in the same process rely on it."""
     before = state_of_jax()

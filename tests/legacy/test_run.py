@@ -5,7 +5,6 @@ Most run in pairs, plain and under ``run``: output, errors and status must be th
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import textwrap
@@ -81,25 +80,6 @@ def test_habits(tmp_path: Path, request: pytest.FixtureRequest):
     assert frames(ours.stderr) == frames(plain.stderr)
     assert "KeyError: 'lost'" in ours.stderr
     assert "shardlift" not in ours.stderr.replace(str(tmp_path), "")
-
-
-def test_what_is_said_at_the_end(tmp_path: Path):
-    path = program(
-        tmp_path,
-        """
-        import jax, jax.numpy as jnp
-        y = jax.pmap(lambda x: x)(jnp.ones(8))
-        print(jax.tree_map(lambda x: x[0], y))
-        """,
-    )
-    ours = start([*RUN[:-1]], path)
-    assert ours.stdout == "1.0\n"
-    last = ours.stderr.splitlines()[-2:]
-    assert "no longer has: jax.tree_map (1); jax.pmap (1) ran as before 0.8" in last[0]
-    assert last[1] == f"shardlift: next: shardlift check {os.path.dirname(path)}"
-    unused = start(RUN[:-1], program(tmp_path, "import jax", "unused.py"))
-    assert len(unused.stderr.splitlines()) == 1
-    assert "nothing that JAX" in unused.stderr
 
 
 def test_a_record_of_a_program_that_crashes_in_a_child_and_in_itself(tmp_path: Path):

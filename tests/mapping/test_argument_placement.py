@@ -45,9 +45,3 @@ def test_an_explicit_mesh_is_replaced_without_a_copy():
         [s.data.unsafe_buffer_pointer() for s in x.addressable_shards] for x in (leaf, placed)
     )
     assert before == after
-
-
-def test_a_deleted_array_is_left_to_jax():
-    leaf = jax.device_put(X, DEVICES[0])
-    leaf.delete()
-    assert fit(leaf) == Fit(None, False)

@@ -114,19 +114,6 @@ def test_arguments_are_freed_without_the_garbage_collector():
         gc.enable()
 
 
-def test_nothing_grows_over_many_functions():
-    def once(k):
-        return shardlift.pmap(lambda x: x + k)(X[:1])
-
-    once(0)
-    gc.collect()
-    before = len(registry._sites)
-    for k in range(20):
-        once(k)
-    gc.collect()
-    assert len(registry._sites) == before
-
-
 def test_clear_caches_and_clear_cache():
     traced = []
 

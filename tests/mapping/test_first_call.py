@@ -119,14 +119,6 @@ def test_numpy_that_is_laid_out_and_donated_is_not_written_to():
     assert not big["a"].any()
 
 
-def test_an_error_of_the_body_is_raised_as_it_is():
-    def body(state):
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        shardlift.pmap(body)(stacked(np)())
-
-
 def on_mesh(shape: tuple[int, ...], *names: str) -> jax.Array:
     mesh = Mesh(np.array(jax.devices()).reshape(shape), names)
     return jax.device_put(ROWS, NamedSharding(mesh, PartitionSpec(names)))

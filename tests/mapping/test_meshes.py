@@ -1,11 +1,9 @@
-"""The choice of devices, meshes, and the checks on a mesh that the user has set."""
+"""The choice of devices."""
 
 from __future__ import annotations
 
 import jax
-import numpy as np
 import pytest
-from jax.sharding import AxisType, Mesh
 
 from shardlift.mapping import meshes
 from shardlift.mapping.pmap_options import check_options
@@ -15,15 +13,6 @@ DEVICES = tuple(jax.devices())
 
 def options(**given):
     return check_options(lambda x: x, **given)
-
-
-def test_nested_axes_need_a_device_for_each_row_of_each():
-    layout = meshes.choose_layout(options(), 2, (("j", 4),))
-    assert layout == meshes.DeviceRows(DEVICES, 2)
-    mesh = meshes.make_mesh(layout, "i", (("j", 4),))
-    assert dict(mesh.shape) == {"i": 2, "j": 4}
-    assert list(mesh.devices.flat) == list(DEVICES)
-    assert set(mesh.axis_types) == {AxisType.Auto}
 
 
 class Device:
@@ -60,15 +49,3 @@ def test_the_devices_of_each_process(monkeypatch):
     assert meshes.choose_layout(everywhere, 6, ()) == ((*first, *second), 6)
     with pytest.raises(ValueError, match="over 3 rows needs devices= in a job of 2 processes"):
         meshes.choose_layout(everywhere, 3, ())
-
-
-def test_contexts():
-    mesh = Mesh(np.array(DEVICES), ("i",))
-    assert not meshes.in_context_mesh()
-    assert not meshes.in_manual_context()
-    with meshes.own_context(mesh):
-        assert not meshes.in_context_mesh()  # none was set: none is needed
-    with jax.set_mesh(Mesh(np.array(DEVICES[:4]), ("k",))):
-        assert meshes.in_context_mesh()
-        with meshes.own_context(mesh):
-            assert jax.sharding.get_abstract_mesh() == mesh.abstract_mesh

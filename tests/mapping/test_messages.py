@@ -39,11 +39,6 @@ CALLS = {
         "map its argument y[0] along axis 0, which implies that its rank should be at least 1, "
         "but is only 0",
     ),
-    "negative rank": (
-        lambda: shardlift.pmap(identity, in_axes=-3)(ones(N, 2)),
-        ValueError,
-        "argument x along axis -3",
-    ),
     "rows": (
         lambda: shardlift.pmap(identity)(ones(9)),
         ValueError,
@@ -77,16 +72,10 @@ CALLS = {
         ValueError,
         "at least one argument with a mapped axis",
     ),
-    "no arguments": (lambda: shardlift.pmap(lambda: 3)(), ValueError, "at least one argument"),
     "in_axes length": (
         lambda: shardlift.pmap(second, in_axes=(0,))(ones(N), ones(N)),
         ValueError,
         "in_axes is a tuple of length 1, but the arguments there are a tuple of length 2",
-    ),
-    "in_axes list": (
-        lambda: shardlift.pmap(second, in_axes=[0, None])(ones(N), 1.0),
-        ValueError,
-        "different types at key path\n    pmap in_axes[0]",
     ),
     "in_axes without static": (
         lambda: shardlift.pmap(second, in_axes=(0,), static_broadcasted_argnums=0)(1, ones(N)),
@@ -99,7 +88,6 @@ CALLS = {
         "output['a'] has shape () on each device, so its device axis can be 0 to 0",
     ),
     "in_axes type": (lambda: shardlift.pmap(identity, in_axes="a"), TypeError, "but got 'a'"),
-    "in_axes bool": (lambda: shardlift.pmap(identity, in_axes=True), TypeError, "pmap in_axes"),
     "out_axes type": (lambda: shardlift.pmap(identity, out_axes=1.0), TypeError, "pmap out_axes"),
     "static list": (
         lambda: shardlift.pmap(second, static_broadcasted_argnums=1)(ones(N), [2]),
@@ -123,17 +111,6 @@ CALLS = {
         ValueError,
         "must be one of ('error', 'warn', 'silent')",
     ),
-    "not an array": (
-        lambda: shardlift.pmap(second, in_axes=(0, None))(ones(N), object()),
-        TypeError,
-        "object",
-    ),
-    "output not an array": (lambda: shardlift.pmap(lambda x: "a")(ones(N)), TypeError, "str"),
-    "unbound axis": (
-        lambda: shardlift.pmap(lambda x: jax.lax.psum(x, "z"), "i")(ones(N)),
-        NameError,
-        "unbound axis name: z",
-    ),
 }
 
 
@@ -143,8 +120,7 @@ def test_message(case):
     with pytest.raises(kind) as caught:
         call()
     assert text in str(caught.value)
-    if "not an array" not in case:  # where JAX speaks for itself
-        assert caught.value.__context__ is None or caught.value.__suppress_context__
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
 def test_negative_argnums_are_counted_from_the_end():

@@ -36,12 +36,3 @@ def test_the_description_is_the_same_in_every_process():
     assert "donated (0,)" in text
     assert "Weird object" in text
     assert "float32[2,1,3]" in text
-
-
-def test_a_plan_of_one_process_has_one_program_and_no_bridge():
-    made = plan.make_plan(lambda: abs, "abs", check_options(abs), MESH, ())
-    assert made.bridge is None
-    assert made.called is made.program is made.ahead
-    assert made.home is MESH
-    assert made.program.__name__ == "abs"
-    assert made.sharding(1).spec == jax.P(None, "i")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import gc
 
 import pytest
 
@@ -15,14 +14,6 @@ from shardlift.mapping.pmap_options import check_options
 
 def options(fun, **given):
     return check_options(fun, **given)
-
-
-class Model:
-    def step(self, x):
-        return x
-
-    def __call__(self, x):
-        return x
 
 
 @pytest.mark.parametrize(
@@ -45,24 +36,6 @@ def test_an_option_without_a_hash_gets_a_site_of_its_own():
     assert registry.site_of(fun, given) is not registry.site_of(fun, given)
 
 
-def test_the_name_of_an_object_that_has_none_is_its_type():
-    model = Model()
-    assert registry.site_of(model, options(model)).name == "Model"
-    partial = functools.partial(abs)
-    assert registry.site_of(partial, options(partial)).name == "partial"
-
-
-def test_a_site_without_its_function_says_so():
-    def fun(x):
-        return x
-
-    site = registry.site_of(fun, options(fun))
-    del fun
-    gc.collect()
-    with pytest.raises(AssertionError, match="was freed while its pmap is in use"):
-        site.get_fun()
-
-
 def test_the_site_behind_a_pmap():
     def fun(x):
         return x
@@ -77,13 +50,3 @@ def test_the_site_behind_a_pmap():
     assert registry.site_behind(wrapper) is None
     assert registry.site_behind(fun) is None
     assert registry.site_behind({}) is None
-
-
-def test_jax_sees_the_programs_as_one_cache():
-    def distinctive_name(x):
-        return x
-
-    site = registry.site_of(distinctive_name, options(distinctive_name))
-    site._plans["key"] = None
-    registry._programs.cache_clear()
-    assert site._plans == {}

@@ -10,11 +10,9 @@ from shardlift._replication.control_flow import enter_map, leave_map
 from shardlift._replication.interpreter import (
     TORN,
     Cause,
-    MapScope,
     Varying,
     all_of,
     both,
-    opaque,
     rebase,
     used,
 )
@@ -55,12 +53,6 @@ def test_causes_are_told_in_terms_of_the_caller():
     assert rebase(inside, [None, earlier]).cause == Cause(7, loop, control=loop)
     own = value(ALONG_I, Cause(None, add, "is different"))
     assert rebase(own, []) == own
-
-
-def test_an_axis_of_one_device_makes_no_difference():
-    eqn, sizes = equation(), (("i", 1), ("j", 2))
-    assert opaque(eqn, [], MapScope(sizes[:1]), "why") == [None]
-    assert opaque(eqn, [], MapScope(sizes), "why") == [value(ALONG_J, Cause(None, eqn, "why"))]
 
 
 @pytest.mark.parametrize(

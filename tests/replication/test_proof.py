@@ -59,13 +59,6 @@ def test_a_single_output():
     assert str(found).endswith("\n  output: equal on all devices")
 
 
-def test_no_outputs():
-    found = shardlift.replication(shardlift.pmap(lambda x: (), "i"), rows())
-    assert found.proven == ()
-    assert found.all_proven
-    assert found.outputs == {}
-
-
 def test_an_output_that_is_an_input():
     for pmap in (shardlift.pmap, jax.pmap):
         found = shardlift.replication(pmap(lambda x: x, "i"), rows())
@@ -109,13 +102,6 @@ def test_options_of_a_pmap(options, x):
     mapped = shardlift.pmap(lambda x: (lax.psum(x, "i"), x), "i", **options)
     found = shardlift.replication(mapped, x)
     assert (found.proven, dict(found.axes)) == ((True, False), {"i": N})
-
-
-@pytest.mark.parametrize("name", [None, ("a", 1)])
-def test_axis_names_of_any_kind(name):
-    mapped = shardlift.pmap(lambda x: x * 2, name)
-    assert shardlift.replication(mapped, rows()).proven is False
-    assert shardlift.replication(mapped, same(), equal=0).proven is True
 
 
 def test_a_wrapper_is_not_what_it_wraps():
@@ -269,11 +255,6 @@ def test_not_mapped_but_with_a_collective():
     with pytest.raises(NameError, match="unbound axis name") as caught:
         shardlift.replication(step, STATE, BATCH)
     assert "step is not mapped: pass the result of pmap" in caught.value.__notes__[-1]
-
-
-def test_arguments_that_do_not_fit_are_refused_as_by_pmap():
-    with pytest.raises(ValueError, match="inconsistent sizes for array axes"):
-        shardlift.replication(shardlift.pmap(step, "i"), STATE, {"x": jnp.ones((3, 5, 3))})
 
 
 # ---- where JAX says less

@@ -205,8 +205,6 @@ def to_dlpack(x: Any, stream: Any = None, **_: Any) -> Any:
 
 # ---- numpy (until 2.0)
 
-sort_rows = functools.partial(np.sort, axis=0)
-
 
 def in1d(ar1: Any, ar2: Any, *args: Any, **options: Any) -> Any:
     """``numpy.isin`` of a flat array."""
@@ -219,11 +217,6 @@ def issctype(rep: Any) -> bool:
         return False
     generic = isinstance(rep, type) and issubclass(rep, np.generic)
     return generic or np.dtype(rep).type is not np.object_
-
-
-def asfarray(a: Any, dtype: Any = np.float64) -> Any:
-    """``a`` as an array of floating point numbers."""
-    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
 
 
 # ---- jax.experimental.host_callback (until 0.8)

@@ -1,4 +1,4 @@
-"""Rules for equations that hold jaxprs: calls, loops, branches, kernels and maps."""
+"""Rules for equations that hold jaxprs: calls, loops, branches and maps."""
 
 from __future__ import annotations
 

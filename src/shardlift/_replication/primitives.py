@@ -56,19 +56,15 @@ PLAIN = frozenset(
     " ".join((_ELEMENTWISE, _SHAPES, _REDUCTIONS, _LINEAR_ALGEBRA, _RANDOM, _MARKS)).split()
 )
 
-# Plain if the functions or kernels that they hold are made of plain primitives.
+# Plain if the functions that they hold are made of plain primitives.
 _FUNCTIONS = """
-custom_linear_solve pallas_call reduce reduce_window scatter scatter-add scatter-max scatter-min
+custom_linear_solve reduce reduce_window scatter scatter-add scatter-max scatter-min
 scatter-mul scatter-sub select_and_scatter
 """
 WITH_FUNCTION = frozenset(_FUNCTIONS.split())
 
-# They may also use these; kernels, the memory of their own device.
-_IN_FUNCTIONS = """
-addupdate broadcast_to cond get jit masked_load masked_swap multiple_of num_programs program_id
-reciprocal scan swap while
-"""
-IN_FUNCTIONS = PLAIN | WITH_FUNCTION | frozenset(_IN_FUNCTIONS.split())
+# They may also use these.
+IN_FUNCTIONS = PLAIN | WITH_FUNCTION | {"cond", "jit", "scan", "while"}
 
 # Why the outputs of these are not proven.
 _CALLBACK = "runs Python on the host, once per device"
@@ -81,6 +77,7 @@ OPAQUE = {
     "empty2": _MEMORY,
     "rng_uniform": "draws from the device's own generator",
     "ffi_call": "runs foreign code, which may depend on the device",
+    "pallas_call": "runs a kernel, which is not analysed",
     "get": _REF,
     "swap": _REF,
     "new_ref": _REF,

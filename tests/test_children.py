@@ -72,14 +72,6 @@ def test_a_family_in_other_sessions_is_killed() -> None:
     assert_gone([child.pid, pid])
 
 
-def test_what_a_program_is_given_and_says() -> None:
-    code = "import sys; print(sys.stdin.read().upper()); print('no', file=sys.stderr); sys.exit(3)"
-    done = children.run([sys.executable, "-c", code], text="yes")
-    assert (done.returncode, done.stdout, done.stderr) == (3, "YES\n", "no\n")
-    with pytest.raises(AssertionError, match="exit status 3\n(.|\n)*YES\n(.|\n)*no"):
-        children.run([sys.executable, "-c", code], text="yes", check=True)
-
-
 def test_the_stacks_of_this_process() -> None:
     assert "in test_the_stacks_of_this_process" in stacks()
 
@@ -107,7 +99,3 @@ def test_nothing_is_started_past_the_helper() -> None:
     found = [f"{path}:{line}" for path in paths for line in starters(path.read_text())]
     imports = [p for p in paths if "\nfrom subprocess import" in p.read_text()]
     assert (found, imports) == ([], [])
-
-
-def test_a_program_has_less_time_than_its_test(pytestconfig: pytest.Config) -> None:
-    assert float(pytestconfig.getini("timeout")) > children.TIMEOUT

@@ -173,17 +173,6 @@ def test_inner_jaxprs():
     assert list(_compat.inner_jaxprs(_equation(jax.jit(fun), 1.0, name="jit").params))
 
 
-def test_frames_of_a_folder_are_left_out_of_tracebacks():
-    from jax._src import traceback_util
-
-    before = list(traceback_util._exclude_paths)
-    try:
-        _compat.leave_out_of_tracebacks("/a/folder")
-        assert list(traceback_util._exclude_paths) == [*before, "/a/folder"]
-    finally:
-        traceback_util._exclude_paths[:] = before
-
-
 def test_run_equation():
     def fun(x):
         return jnp.sin(x), jax.lax.top_k(x, 2)[0]

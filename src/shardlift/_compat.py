@@ -371,16 +371,6 @@ def option_makers() -> dict[str, Callable[..., Any]]:
     return {old: getattr(config, now) for old, now in names.items() if hasattr(config, now)}
 
 
-def leave_out_of_tracebacks(folder: str) -> None:
-    """Let JAX remove frames of files in ``folder`` where it removes its own.
-
-    Not public (2026-11: 0.10.2, 0.12.0); without it tracebacks have a few more frames.
-    """
-    exclude = _private("jax._src.traceback_util:register_exclusion")
-    if exclude is not None:
-        exclude(folder)
-
-
 def axis_names() -> list[Any]:
     """The names of the mapped axes in scope, including axes of vmaps.
 

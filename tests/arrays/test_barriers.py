@@ -53,9 +53,8 @@ def test_a_name_can_be_used_again(job):
 @pytest.mark.parametrize(
     ("service", "error", "message"),
     [
-        (Service((0, 1), "DEADLINE_EXCEEDED"), TimeoutError,
-         r"after 1 s, process 2 of 3 did not arrive in time\."),
-        (Service((0, 1, 2), "DEADLINE_EXCEEDED"), TimeoutError, r"after 1 s, process 1 of 3 did not arrive in time\."),
+        (Service((0, 1), "DEADLINE_EXCEEDED"), TimeoutError, r"process 2 of 3 did not arrive"),
+        (Service((0, 1, 2), "DEADLINE_EXCEEDED"), TimeoutError, r"process 1 of 3 did not arrive"),
         (Service(error="UNAVAILABLE: peer is gone\nmore"), RuntimeError,
          "barrier 'missing' broke: UNAVAILABLE: peer is gone$"),
     ],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from bench import next_jax
 
@@ -26,16 +24,3 @@ def test_what_differs_is_printed(
     printed = capsys.readouterr()
     assert printed.out.splitlines() == ["names: jax.P: there → missing"]
     assert printed.err.splitlines()[-1] == "1 answers are not in the stored result"
-
-
-def test_what_is_saved_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "next_jax-9.9.json").write_text('{"names": {}, "gradients": {"a": [1.0]}}')
-    monkeypatch.setattr(next_jax, "STORED", tmp_path)
-    monkeypatch.setattr(next_jax, "ASKED", {"names": lambda _: {"jax.jit": "(f)"}})
-    monkeypatch.setattr(next_jax, "_in_child", lambda *_: "9.9")
-    assert next_jax.main(["--save"]) == 0
-    assert next_jax.newest_stored() == {
-        "jax": "9.9",
-        "names": {"jax.jit": "(f)"},
-        "gradients": {"a": [1.0]},
-    }

@@ -121,15 +121,3 @@ def test_the_launcher(tmp_path: Path, number: int, status: int):
     whole = read_whole(tmp_path / "run.json")
     assert whole.sites[0].processes == (0, 1)
     assert whole.sites[0].calls >= 4
-
-
-def test_one_process_on_its_own_that_is_killed(tmp_path: Path):
-    (tmp_path / "program.py").write_text(
-        "import jax, time\njax.pmap(lambda x: x)(jax.numpy.ones((1, 1)))\ntime.sleep(300)"
-    )
-    with children.Child([*RUN, "program.py"], cwd=tmp_path) as child:
-        wait_for(tmp_path / "run.json", child)
-        child.send_signal(signal.SIGKILL)
-        child.finish(60)
-    whole = read_whole(tmp_path / "run.json")
-    assert (whole.sites[0].calls, [process.ended for process in whole.processes]) == (1, [False])

@@ -56,7 +56,6 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX has been imported already, and nothing is restored in this process."""
     begun = MagicMock(side_effect=lambda prepare, **_: MagicMock(enter=prepare))
     monkeypatch.setattr(launch_session, "Session", begun)
-    monkeypatch.setattr(_compat, "leave_out_of_tracebacks", lambda _: None)
 
 
 @pytest.mark.usefixtures("at_once")

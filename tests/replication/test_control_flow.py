@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-import shardlift
 from shardlift._replication import control_flow
-from tests.replication.checking import N, hold_against, proven, reason, rows, same
+from tests.replication.checking import N, proven, reason, rows, same
 
 
 def test_a_call_of_an_unknown_form(monkeypatch):
@@ -247,29 +244,3 @@ def test_a_function_given_to_a_reduction():
 
     claims = proven(body, same(4), rows(4), equal=0)
     assert claims == (True, False, True, True, False, False, False)
-
-
-def test_a_shard_map_of_the_users_own_inside():
-    mesh_axes = {"k"}
-
-    def body(w, x):
-        inner = functools.partial(
-            jax.shard_map, in_specs=jax.P("k"), out_specs=jax.P("k"), axis_names=mesh_axes,
-            check_vma=False,
-        )  # fmt: skip
-        part = inner(lambda y: y * (1 + lax.axis_index("k")))
-        return part(w), part(x), lax.psum(part(x), "i")
-
-    import numpy as np
-
-    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "k"))
-    outer = jax.jit(
-        jax.shard_map(
-            body, mesh=mesh, in_specs=(jax.P(), jax.P("i")), out_specs=jax.P("i"),
-            axis_names={"i"}, check_vma=False,
-        )
-    )  # fmt: skip
-    w, x = jnp.arange(2, dtype=jnp.int32), jnp.arange(8, dtype=jnp.int32)
-    found = shardlift.replication(outer, w, x)
-    assert found.proven == (True, False, True)
-    hold_against(found, jax.tree.map(lambda leaf: leaf.reshape(4, -1), outer(w, x)))

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from shardlift.recording.recorder import Recorder
     from shardlift.recording.tape.tape import Tape
 
-_FOLDER = os.path.dirname(os.path.dirname(__file__))
 _OLD_RANDOM_NUMBERS = (
     "random numbers are those of JAX before 0.5, as when the program was written; "
     "--written-for 0.5 draws those of today"
@@ -112,9 +111,6 @@ class RunSession:
             seed_random_numbers(options.seed)
 
     def _prepare(self) -> Recorder | None:
-        from shardlift import _compat
-
-        _compat.leave_out_of_tracebacks(_FOLDER)
         if self.options.record is not None:
             self.observer = self._recorder()
             self.observer.running = True

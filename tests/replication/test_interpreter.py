@@ -49,8 +49,8 @@ def test_causes_are_told_in_terms_of_the_caller():
     add, loop = equation("add"), equation("while")
     inside = value(ALONG_I, Cause(1, add))
     assert rebase(inside, [None, value(ALONG_I, Cause(7))]).cause == Cause(7, add)
-    earlier = value(ALONG_I, Cause(7, loop, control=loop))
-    assert rebase(inside, [None, earlier]).cause == Cause(7, loop, control=loop)
+    earlier = value(ALONG_I, Cause(7, loop))
+    assert rebase(inside, [None, earlier]).cause == Cause(7, loop)
     own = value(ALONG_I, Cause(None, add, "is different"))
     assert rebase(own, []) == own
 

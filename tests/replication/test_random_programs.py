@@ -182,7 +182,7 @@ def test_what_is_called_proven_is_equal(block: tuple[Step, ...], seed: int) -> N
     assert found.proven[:2] == [True, False]
 
 
-@pytest.mark.parametrize("said", [Proven(), NotProven(None, None, "", None, ("j",))])
+@pytest.mark.parametrize("said", [Proven(), NotProven(None, None, "", ("j",))])
 def test_the_checks_can_fail(said: Proven | NotProven) -> None:
     """A claim that is wrong is noticed: of the whole, and of one axis."""
     out = shardlift.pmap(lambda x: x * 1, "i")(np.arange(24, dtype=np.float32).reshape(N, 3))

@@ -76,7 +76,7 @@ def _while(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) 
         inside = _under(scope, predicate)
         again = walk.run(params["cond_jaxpr"], [*cond_consts, *carry], inside)
         after = walk.run(params["body_jaxpr"], [*body_consts, *carry], inside)
-        return [_blame(all_of(again), eqn), *after]
+        return [all_of(again), *after]
 
     predicate, *carry = _fixed_point([None, *operands[n_cond + n_body :]], step)
     return [both(value, predicate) for value in carry]
@@ -86,19 +86,11 @@ def _under(scope: MapScope, predicate: Value) -> MapScope:
     return scope._replace(control=scope.control | axes_of(predicate))
 
 
-def _blame(predicate: Value, eqn: Any) -> Value:
-    """The predicate, with ``eqn`` as the equation that makes values depend on it."""
-    if predicate is None:
-        return None
-    cause = predicate.cause
-    return predicate._replace(cause=cause._replace(control=cause.control or eqn))
-
-
 # ---- branches
 
 
 def _cond(walk: Interpreter, eqn: Any, operands: list[Value], scope: MapScope) -> Sequence[Value]:
-    index, rest = _blame(used(operands[0], eqn), eqn), operands[1:]
+    index, rest = used(operands[0], eqn), operands[1:]
     branches = eqn.params["branches"]
     inside = _under(scope, index)
     results = [walk.run(branch, rest, inside) for branch in branches]

@@ -32,7 +32,6 @@ class Cause(NamedTuple):
     input: int | None
     eqn: Any = None
     why: str = ""
-    control: Any = None  # the while or cond whose predicate carried it
 
 
 class Varying(NamedTuple):
@@ -97,8 +96,7 @@ def rebase(value: Value, inputs: Sequence[Value]) -> Value:
     cause, outer = value.cause, inputs[value.cause.input]
     assert outer is not None, "an input that is equal everywhere causes nothing"
     eqn = cause.eqn if outer.cause.eqn is None else outer.cause.eqn
-    control = outer.cause.control or cause.control
-    return value._replace(cause=outer.cause._replace(eqn=eqn, control=control))
+    return value._replace(cause=outer.cause._replace(eqn=eqn))
 
 
 # ---- the walk

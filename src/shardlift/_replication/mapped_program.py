@@ -14,7 +14,7 @@ from shardlift._replication.control_flow import CALLS, called_jaxpr
 from shardlift._replication.primitives import is_jax_primitive
 from shardlift.mapping.axes import Call, argument_names
 from shardlift.mapping.labels import label_of
-from shardlift.mapping.meshes import given_local_devices, in_context_mesh
+from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.nesting import Frame, InnerAxes, NeedsInner
 from shardlift.mapping.plan import map_block
 from shardlift.mapping.site import MappedFunction
@@ -55,23 +55,14 @@ def trace_site(
 ) -> MappedProgram:
     """Trace a pmap for these arguments. Uses no devices: there may be fewer than rows."""
     call, options = site.take_apart(args, kwargs), site.options
-    processes = 1  # that bring rows; each brings the rows of its own call
-    if options.view == "local":
-        processes = jax.process_count(options.backend)
-        if options.devices is not None:
-            processes = len(options.devices) // len(given_local_devices(options))
-    rows = call.size * processes
-    leaves = []
-    for leaf, axis in zip(call.leaves, call.axes, strict=True):
-        aval = jax.typeof(leaf)
-        shape = list(aval.shape)
-        if axis is not None:
-            shape[axis] = rows
-        leaves.append(jax.ShapeDtypeStruct(shape, aval.dtype, weak_type=aval.weak_type))
+    leaves = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        for aval in map(jax.typeof, call.leaves)
+    ]
     inner: InnerAxes = ()
     while True:
         try:
-            jaxpr, output = _trace_block(site, call, leaves, rows, inner)
+            jaxpr, output = _trace_block(site, call, leaves, inner)
         except NeedsInner as need:
             inner = (*inner, need.axis)
         else:
@@ -79,9 +70,9 @@ def trace_site(
 
 
 def _trace_block(
-    site: MappedFunction, call: Call, leaves: list[Any], rows: int, inner: InnerAxes
+    site: MappedFunction, call: Call, leaves: list[Any], inner: InnerAxes
 ) -> tuple[Any, Any]:
-    axes = ((label_of(site.options.axis_name), rows), *inner)
+    axes = ((label_of(site.options.axis_name), call.size), *inner)
     names, sizes = zip(*axes, strict=True)
     mesh: Any = AbstractMesh(sizes, names, axis_types=(AxisType.Auto,) * len(axes))
 

@@ -36,7 +36,6 @@ class NotProven:
     argument: str | None  # the path of the argument that it depends on
     equation: Equation | None  # the first one that used the argument, or caused the difference
     why: str  # what that equation does, if it caused the difference
-    control: Equation | None  # the loop or branch whose predicate carried the difference
     along: tuple[Hashable, ...]  # the axes along which it is equal nevertheless
 
     def __bool__(self) -> bool:
@@ -48,8 +47,6 @@ class NotProven:
             parts = [f"comes from argument {self.argument}{first}"]
         else:
             parts = [f"{self.equation} {self.why}" if self.equation else self.why]
-        if self.control:
-            parts.append(f"by way of the predicate of {self.control}")
         if self.along:
             parts.append(f"equal along {', '.join(map(repr, self.along))} only")
         return "not proven: " + ", ".join(parts)
@@ -63,11 +60,6 @@ class Replication:
     axes: Mapping[Hashable, int]
     outputs: Mapping[str, Proven | NotProven]
     proven: Any  # the output's tree, with True for proven leaves
-
-    @property
-    def all_proven(self) -> bool:
-        """Is every output equal on all devices?"""
-        return all(self.outputs.values())
 
     def __str__(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.axes.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,7 +21,6 @@ from shardlift._replication.mapped_program import (
 )
 from shardlift._replication.outcome import Equation, NotProven, Proven, Replication
 from shardlift.arrays.paths import leaf_paths
-from shardlift.mapping.divergence import service
 from shardlift.mapping.pmap_options import positional_names
 from shardlift.mapping.registry import site_behind
 
@@ -40,8 +38,7 @@ def replication(
 
     The function is traced, not run, and needs no devices. The proof is sound: it may miss that an
     output is equal on all devices, but a proven output is, as long as equal programs on equal
-    inputs give equal bits on devices of one kind. In a job of several processes nothing is proven:
-    each may trace another program.
+    inputs give equal bits on devices of one kind.
 
     Args:
       fun: the result of `shardlift.pmap` or ``jax.pmap``, or a jitted ``shard_map``.
@@ -62,17 +59,15 @@ def replication(
     """
     if not callable(fun):
         raise TypeError(f"replication needs a function, got {fun!r}")
+    place = _compat.place_in_job()
+    if place is not None and place[1] > 1:  # `jax.process_index()`, for one, is a constant in each
+        raise ValueError(
+            "in a job of several processes nothing can be proven: each may trace another program. "
+            "Trace it in one process, with a jax.ShapeDtypeStruct for the rows of all."
+        )
     site = site_behind(fun)
     program = trace_site(site, args, kwargs) if site else trace_function(fun, args, kwargs)
-    result = prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
-    if service() is None:
-        return result
-    # `jax.process_index()`, for example, is a constant that looks the same on all devices.
-    why = "is not compared with the programs of the other processes"
-    doubt = NotProven(None, None, why, None, ())
-    outputs = {path: doubt if outcome else outcome for path, outcome in result.outputs.items()}
-    proven = jax.tree.map(lambda _: False, result.proven)
-    return dataclasses.replace(result, outputs=outputs, proven=proven)
+    return prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
 
 
 def equal_leaves(
@@ -146,7 +141,7 @@ def _outcome(
     program: MappedProgram, origin: Origin, mapped: Map, values: list[Value]
 ) -> Proven | NotProven:
     if not isinstance(origin, MapOutput):
-        return NotProven(None, None, "is computed outside the map", None, ())
+        return NotProven(None, None, "is computed outside the map", ())
     value = values[origin.number]
     if value is None:
         return Proven()
@@ -155,7 +150,6 @@ def _outcome(
         argument=None if cause.input is None else program.inputs[cause.input],
         equation=_equation(cause.eqn),
         why=cause.why,
-        control=_equation(cause.control),
         along=() if TORN in value.axes else tuple(n for n in names if n not in value.axes),
     )
 

@@ -158,22 +158,10 @@ KEPT: dict[str, dict[str, str]] = {
         "    p = jax.pmap(f, in_axes=({'a': 0, 'b': None}, 0), out_axes={'a': 0, 'b': None})\n"
         "    return p({'a': x, 'b': [x, x]}, x)\n"
     ),
-    "axes that only the run knows": _program(
-        "def main():\n    axes = (0,) + (None,) * 2\n"
-        "    p = jax.pmap(lambda a, b, c: a * b + c, axis_name='i', in_axes=axes)\n"
-        "    return p(x, 3.0, x)\n"
-    ),
     "static arguments": _program(
         "@functools.partial(jax.pmap, static_broadcasted_argnums=(1,))\n"
         "def f(x, n, y):\n    return x ** n + y if isinstance(n, int) else 'traced'\n\n\n"
         "def main():\n    return f(x, 2, x), f(x, 3, x)\n"
-    ),
-    "static arguments, axes and donation": _program(
-        "def f(n, x, s, y):\n    return x * n + y if s == 'add' else x * n - y\n\n\n"
-        "def main():\n"
-        "    p = jax.pmap(f, in_axes=(None, 0, None, None), static_broadcasted_argnums=(0, 2),\n"
-        "                 donate_argnums=1)\n"
-        "    return p(2, jnp.array(x), 'add', 1.0), p(2, jnp.array(x), 'sub', 1.0)\n"
     ),
     "a method with a static self": _program(
         "class Model:\n    scale = 3.0\n\n"
@@ -189,28 +177,6 @@ KEPT: dict[str, dict[str, str]] = {
         "    for _ in range(3):\n        trainer.make()\n"
         "        w = trainer.p_step(trainer.p_step(w))\n        trainer.rate *= 0.1\n"
         "    return w\n"
-    ),
-    "callables that are equal": _program(
-        "@dataclasses.dataclass(frozen=True)\nclass Scale:\n    name: str\n"
-        "    by: float = dataclasses.field(compare=False)\n\n"
-        "    def __call__(self, x):\n        return self.by * x\n\n\n"
-        "def main():\n    return [jax.pmap(f)(x) for f in (Scale('a', 2.0), Scale('a', 3.0))]\n",
-        f"import dataclasses\n{_HEAD}",
-    ),
-    "axis_size and backend": _program(
-        "def main():\n"
-        "    a = jax.pmap(lambda x: x + 1, axis_size=8)(x)\n"
-        "    return a, jax.pmap(lambda x: x - 1, backend='cpu')(x)\n"
-    ),
-    "a made-up axis name": _program(
-        "AXIS = 'rows'\n\n\ndef make(axis=None):\n"
-        "    return jax.pmap(lambda x: x * 2, axis_name=axis, in_axes=0)\n\n\n"
-        "def main():\n    return make()(x), make(AXIS)(x)\n"
-    ),
-    "a computed axis name": _program(
-        "def main():\n    names = ['a', 'b']\n"
-        "    f = lambda x: jax.lax.psum(x, names[1])\n"
-        "    return jax.pmap(f, axis_name=names[1], in_axes=(0,), out_axes=None)(x)\n"
     ),
     "pmap or jit": _program(
         "def main():\n    n = jax.local_device_count()\n"
@@ -229,19 +195,6 @@ KEPT: dict[str, dict[str, str]] = {
         "def main():\n"
         "    f = parallel(lambda x, y: jax.lax.psum(x, 'i') + y, in_axes=(0, None), out_axes=None)\n"
         "    return f(x, 1.0)\n"
-    ),
-    "a decorator factory": _program(
-        "def over(axis):\n    return functools.partial(jax.pmap, axis_name=axis)\n\n\n"
-        "@over('i')\ndef f(x):\n    return jax.lax.psum(x, 'i')\n\n\ndef main():\n    return f(x)\n"
-    ),
-    "a class that wraps pmap": _program(
-        "class Pmapped:\n    def __init__(self, f, **kw):\n        self.f = jax.pmap(f, **kw)\n\n"
-        "    def __call__(self, *args):\n        return self.f(*args)\n\n\n"
-        "def main():\n    return Pmapped(lambda x: jax.lax.psum(x, 'k'), axis_name='k')(x)\n"
-    ),
-    "pmap as an argument": _program(
-        "def apply(f, transform=jax.pmap):\n    return transform(f)\n\n\n"
-        "def main():\n    return apply(jnp.sin)(x), apply(jnp.cos, jax.vmap)(x)\n"
     ),
     "nested with axes": _program(
         "def main():\n    f = lambda x, y: x * jax.lax.axis_index('i') + y\n"

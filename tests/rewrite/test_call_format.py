@@ -42,3 +42,14 @@ def test_lines_move_with_the_call() -> None:
 )
 def test_style(text: str, width: int, indent: str, quote: str) -> None:
     assert Style.of(text) == Style(width, indent, quote)
+
+
+TYPED = "def f(x: int) -> int:\n    return x\n\n\n"
+PLAIN = "def f(x):  # int -> int\n    '''f -> g -> h'''\n    return x  # -> x\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"), [(TYPED, True), (PLAIN, False), (TYPED + PLAIN, False), ("x = 1\n", False)]
+)
+def test_annotations_are_counted_on_functions(text: str, typed: bool) -> None:
+    assert Style.of_helpers(text).typed is typed

@@ -1,7 +1,9 @@
-"""What is emitted for placing and reading, called: like shardlift's own, without a gather."""
+"""What is emitted, called: placing and reading like shardlift's own, without a gather."""
 
 from __future__ import annotations
 
+import builtins
+import symtable
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import shardlift  # noqa: E402
-from shardlift.rewrite.helpers import emit  # noqa: E402
+from shardlift.rewrite.helpers import AXES, DONATING, catalogue, emit  # noqa: E402
 from shardlift.source.model import HelperRequest  # noqa: E402
 
 NAMES = (
@@ -22,6 +24,7 @@ NAMES = (
     "replicate",
     "prefetch_to_device",
     "unreplicate",
+    "shard_map_per_device",
 )
 
 
@@ -127,3 +130,33 @@ def test_prefetching_does_not_mind_a_buffer_that_is_filled_again(emitted: Any) -
 def test_shards_that_do_not_fit_are_refused(emitted: Any, shards: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         emitted.device_put_sharded(shards, jax.local_devices())
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((np.ones((8, 2)),), "cannot reshape array of size 8"),
+        ((np.ones((4, 2)), np.ones((2, 2))), "squeeze|divisible"),
+        ((np.ones((2, 2)), np.ones((4, 2))), "squeeze|divisible"),
+        ((np.ones((4, 2)), np.float32(1)), "rank"),
+    ],
+)
+def test_nested_maps_fail_loudly(emitted: Any, args: tuple[Any, ...], message: str) -> None:
+    mapped = jax.jit(emitted.shard_map_per_device(lambda *a: a, ("i", "j")))
+    with pytest.raises(ValueError, match=message):
+        mapped(*args)
+
+
+def test_every_helper_has_what_it_needs() -> None:
+    texts = [HelperRequest("spmd_map", frozenset({kind})) for kind in (AXES, DONATING)]
+    for asked in (*map(HelperRequest, catalogue()), *texts):
+        tree = symtable.symtable(emit([asked]), asked.name, "exec")
+        defined = {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_assigned()}
+        defined |= {symbol.get_name() for symbol in tree.get_symbols() if symbol.is_imported()}
+        assert _globals(tree) - defined <= set(dir(builtins)), asked
+
+
+def _globals(table: symtable.SymbolTable) -> set[str]:
+    """The global names that a text reads, in functions as well."""
+    found = {s.get_name() for s in table.get_symbols() if s.is_referenced() and s.is_global()}
+    return found.union(*map(_globals, table.get_children()))

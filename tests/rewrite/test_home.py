@@ -171,19 +171,19 @@ def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside() -> None
     )
 
 
+def test_a_helper_that_one_file_needs_is_in_that_file() -> None:
+    texts = {"p/__init__.py": "", "p/m.py": SITE}
+    result = migrate(list(texts), lambda path: texts[path].encode(), texts.__contains__)
+    assert "def spmd_map(" in result.changed[0].after
+    assert not result.helper_modules
+
+
 def test_the_import_is_among_those_of_the_folder() -> None:
     texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": SITE}
     known = {str(Path(path).absolute()) for path in texts}
     result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
     after = {file.path: file.after for file in result.files}
     assert after["a.py"] == "import b\nfrom _spmd import spmd_map\nf = spmd_map(g)\n"
-
-
-def test_an_import_that_leads_nowhere_is_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = of("m.py | pkg/__init__.py | pkg/n.py: import m | pkg/o.py: import m")
-    assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == ("_spmd.py", "_spmd")
-    monkeypatch.setattr("shardlift.rewrite.home._is_relative", lambda *_: True)
-    assert homes(files, "m.py", "pkg/n.py")["pkg/n.py"] == INSIDE
 
 
 # Files, the folders on sys.path, the modules to import, and the modules of helpers expected.

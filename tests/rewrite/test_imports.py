@@ -7,7 +7,9 @@ import ast
 import pytest
 
 from shardlift.rewrite.imports import add_imports
+from tests.rewrite.test_programs import migrated
 
+SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
 EARLY = "import jax\nf = helper(jax)\nimport sys\n"
 
 
@@ -90,3 +92,23 @@ def test_a_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert parsed.count(text) == 1
     assert max(len(source) for source in parsed if source != text) < 30
+
+
+@pytest.mark.usefixtures("many_sites")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"from jax import numpy as jnp\n{SITE}jnp.ones(1)\n", "from jax import numpy as jnp\n"),
+        (f"import jax.numpy as np\n{SITE}np.ones(1)\n", "import jax.numpy as np\n"),
+    ],
+)
+def test_no_second_import(before: str, after: str) -> None:
+    text = migrated({"main.py": before})[0]["main.py"]
+    assert text.count("numpy as") == text.count(after) == 1
+    assert migrated({"main.py": text})[0]["main.py"] == text
+
+
+def test_no_module_is_imported_that_nothing_uses_any_more() -> None:
+    before = "import jax\nimport jax.core\n\nx = jax.core.Jaxpr\ny = jax.jit\n"
+    after = "import jax\nimport jax.extend.core\n\nx = jax.extend.core.Jaxpr\ny = jax.jit\n"
+    assert migrated({"main.py": before})[0]["main.py"] == after

@@ -60,18 +60,8 @@ def find_homes(paths: Collection[str], layout: Layout, exists: Exists) -> dict[s
     for package, files in _groups(modules, layout).items():
         place = _place(package, files, layout, exists)
         if place is not None:
-            found = {path: _home(path, place, files, layout, exists) for path in files}
-            homes |= {
-                path: one for path, one in found.items() if _is_found(path, one, files, layout)
-            }
+            homes |= {path: _home(path, place, files, layout, exists) for path in files}
     return homes
-
-
-def _is_found(path: str, home: Home, files: Sequence[str], layout: Layout) -> bool:
-    """Whether the import of a home leads there: from the file, or from one that it goes with."""
-    target = os.path.abspath(home.path or "")
-    users = [path] if home.module.startswith(".") else files
-    return any(layout.resolves(home.module, target, user) for user in users)
 
 
 def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:

@@ -63,22 +63,6 @@ class Layout:
         """Whether files import modules of this folder by this name, or by their own names."""
         return package in self._by_folder.get(package.folder, ())
 
-    def resolves(self, module: str, target: str, path: str) -> bool:
-        """Whether an import in a file finds the target where the file's other imports resolve."""
-        name = module.lstrip(".")
-        level, own = len(module) - len(name), self.package_of(path)
-        if level:
-            base = _upwards(path)[level - 1]
-            is_inside = level <= self.level(path) or (bool(own.name) and own.contains(base))
-            return is_inside and target == os.path.join(base, *name.split(".")) + ".py"
-        parts = name.split(".")
-        packages = [own, Package(_folder(path)), *(one for one, _ in self.packages_imported(path))]
-        return any(
-            target == os.path.join(one.folder, *parts[bool(one.name) :]) + ".py"
-            for one in packages
-            if one.name in ("", parts[0])
-        )
-
     def is_program(self, path: str) -> bool:
         """Whether a file does something when it is run, and not only define."""
         tree = self._project.tree(path)

@@ -134,15 +134,14 @@ def test_github(project: Path) -> None:
     assert line.startswith(f"::notice {place},title=SL201 pmap-site::`train` is pmapped.")
 
 
-@pytest.mark.parametrize("pattern", ["old.py", "pkg/", "pkg/*.py", "/pkg/o*"])
 @pytest.mark.parametrize("where", ["settings", "option"])
-def test_what_is_excluded_is_left_out(project: Path, pattern: str, where: str) -> None:
+def test_what_is_excluded_is_left_out(project: Path, where: str) -> None:
     (project / "pkg").mkdir()
     (project / "pkg" / "old.py").write_text("import jax\ny = jax.tree_map(f, x)\n")
     assert "SL105" in _run().output
-    options = ["--exclude", pattern] if where == "option" else []
+    options = ["--exclude", "pkg/"] if where == "option" else []
     if where == "settings":
-        (project / "pyproject.toml").write_text(f'[tool.shardlift]\nexclude = ["{pattern}"]\n')
+        (project / "pyproject.toml").write_text('[tool.shardlift]\nexclude = ["pkg/"]\n')
     assert "SL105" not in _run(*options).output
     assert "train.py" in _run(*options).output
     named = CliRunner().invoke(main, ["check", "pkg/old.py", *options])
@@ -178,14 +177,10 @@ def test_the_target_is_the_newest_unless_somebody_says_another(project: Path) ->
 def test_gitignore_is_respected(project: Path) -> None:
     (project / ".git").rmdir()
     children.run(["git", "init", "-q"], cwd=project, check=True)
-    (project / ".gitignore").write_text("/build/\n*.gen.py\n!keep.gen.py\n")
-    for name in ("build/a.py", "src/build/b.py", "c.gen.py", "keep.gen.py"):
-        path = project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(PMAP)
-    found = {line.split(":")[0] for line in _run("-q").output.splitlines()}
-    assert found == {"train.py", "src/build/b.py", "keep.gen.py"}
-    assert "2 ignored by git" in _run().output
+    (project / ".gitignore").write_text("*.gen.py\n")  # more patterns in test_files.py
+    (project / "c.gen.py").write_text(PMAP)
+    assert [line.split(":")[0] for line in _run("-q").output.splitlines()] == ["train.py"]
+    assert "1 ignored by git" in _run().output
     assert "left out: c.gen.py" in _run("--verbose").output
     assert _run("-q", "c.gen.py").exit_code == 1  # a file that is named always counts
 

@@ -34,6 +34,7 @@ from shardlift.source.model import CHANGELOG, Edit, HelperRequest, Kind, Level, 
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import (
     ALL,
+    GoneRows,
     Removed,
     all_gone,
     can_call,
@@ -98,9 +99,9 @@ def _guard(file: File, node: ast.AST, row: Removed) -> ast.AST | None:
 
 def _uses(file: File, rows: tuple[Removed, ...]) -> Iterator[tuple[ast.AST, Removed]]:
     """Every place where the file names one of the rows that are gone, once."""
-    by_name = gone_rows(rows, file.project.settings)
-    yield from _attributes(file, by_name)
-    yield from _imports(file, by_name)
+    gone = gone_rows(names(rows), file.project.settings)
+    yield from _attributes(file, gone)
+    yield from _imports(file, gone.by_name)
 
 
 def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
@@ -388,11 +389,11 @@ def _is_local(file: File, node: ast.AST, name: str) -> bool:
     return any(name in s.names for s in scopes if s is not None and s.parent is not None)
 
 
-def _attributes(file: File, by_name: dict[str, Removed]) -> Iterator[tuple[ast.AST, Removed]]:
+def _attributes(file: File, gone: GoneRows) -> Iterator[tuple[ast.AST, Removed]]:
     known, rows = file.index.attributes, all_gone(file.project.settings)
-    last = {name.rpartition(".")[2] for name in by_name} & known.keys()
+    last = gone.last & known.keys()
     for node in sorted((node for name in last for node in known[name]), key=position):
-        row = by_name.get(file.name(node) or "")
+        row = gone.by_name.get(file.name(node) or "")
         if row is None:
             continue
         root: ast.expr = node

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
@@ -132,10 +133,19 @@ def can_call(row: Removed, positional: int, keywords: Iterable[str]) -> bool:
     return positional <= most and {*keywords} <= {*listed.split()}
 
 
-def gone_rows(rows: Iterable[Removed], settings: Settings) -> dict[str, Removed]:
-    """The names that the JAX or the flax of a project lacks, with successors that it has."""
+class GoneRows(NamedTuple):
+    """Rows by their names, and the last parts of these."""
+
+    by_name: dict[str, Removed]
+    last: frozenset[str]
+
+
+@functools.cache
+def gone_rows(listed: tuple[str, ...], settings: Settings) -> GoneRows:
+    """Of some names those that the JAX or the flax of a project lacks."""
     gone = all_gone(settings)
-    return {row.name: gone[row.name] for row in rows if row.name in gone}
+    by_name = {name: gone[name] for name in listed if name in gone}
+    return GoneRows(by_name, frozenset(name.rpartition(".")[2] for name in by_name))
 
 
 @functools.cache

@@ -66,7 +66,7 @@ class Resolver:
             return _UNKNOWN
         self._busy.add(node)
         try:
-            values = self._plain(node) or _unique(self._values(node))
+            values = self._all(node)
         finally:
             self._busy.discard(node)
         known = self._shared if _is_same_everywhere(values) else self._known
@@ -85,24 +85,23 @@ class Resolver:
         """The values that a binding, such as the alias of an import, gives to its name."""
         return _unique(self._binding(node))
 
-    def _plain(self, node: ast.AST) -> tuple[Value, ...]:
-        """The values of what most expressions are: `jnp.sum`, and names that are bound once."""
+    def _all(self, node: ast.AST) -> tuple[Value, ...]:
+        """The values, found without a detour for most: `jnp.sum`, and names that are bound once."""
         if isinstance(node, ast.Attribute):
-            base, *others = self.values(node.value)
-            if isinstance(base, External) and not others:
-                return self.path(f"{base.path}.{node.attr}")
+            bases = self.values(node.value)
+            if len(bases) == 1 and isinstance(bases[0], External):
+                return self.path(f"{bases[0].path}.{node.attr}")
         elif isinstance(node, ast.Name):
             bound = reaching_bindings(self.file.index, node)
             if len(bound) == 1 and isinstance(bound[0], (ast.alias, ast.arg)):
                 if bound[0] not in self._bound:
                     self._bound[bound[0]] = self.bound(bound[0])
                 return self._bound[bound[0]]
-        return ()
+            return _unique(self._name(node, bound))
+        return _unique(self._values(node))
 
     def _values(self, node: ast.AST) -> Iterator[Value]:
-        if isinstance(node, ast.Name):
-            yield from self._name(node)
-        elif isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute):
             for base in self.values(node.value):
                 yield from self.attribute(base, node.attr)
         elif isinstance(node, ast.Call):
@@ -129,8 +128,7 @@ class Resolver:
         else:
             yield UNKNOWN
 
-    def _name(self, node: ast.Name) -> Iterator[Value]:
-        bound = reaching_bindings(self.file.index, node)
+    def _name(self, node: ast.Name, bound: list[ast.AST]) -> Iterator[Value]:
         for binding in bound:
             yield from self._binding(binding)
         if not bound:

@@ -20,6 +20,7 @@ Import = ast.Import | ast.ImportFrom
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_WITH_CALLS = (*DEFINITIONS, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # The children of a node that opens a scope: those outside of it, the scope, and those inside.
 _Parts = tuple[list[ast.AST], "Scope", list[ast.AST]]
@@ -106,7 +107,7 @@ class Index:
         by_function: defaultdict[ast.AST, list[ast.Call]] = defaultdict(list)
         for call in self.nodes(ast.Call):
             for node in self.ancestors(call):
-                if isinstance(node, (*DEFINITIONS, ast.Lambda)):
+                if isinstance(node, _WITH_CALLS):
                     by_function[node].append(call)
         return by_function
 

@@ -144,7 +144,9 @@ def _calls(file: File) -> Iterator[Site]:
 
 def _may_map(value: Value) -> bool:
     """Whether calling a value may map a function."""
-    return value == _PARTIAL or as_transform(value) is not None
+    if isinstance(value, External):
+        return value.path in PMAPS or value.path == _PARTIAL.path
+    return as_transform(value) is not None
 
 
 def _other_functions(values: Iterable[Value]) -> tuple[str, ...]:

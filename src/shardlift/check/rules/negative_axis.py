@@ -41,7 +41,7 @@ RULE = Rule(
     advice="Count the axis from the front, the device axis included: 2 for the last of three.",
     reference=f"{GUIDE}#migrating-to-jax-shard-map",
     words=("pmap",),
-    pattern=re.compile(rb"(in|out)_axes"),
+    pattern=re.compile(rb"_axes"),
     bad=(
         "import jax\np = jax.pmap(f, out_axes=-1)  # SL207",
         "import jax\np = jax.pmap(f, in_axes=(0, -1))  # SL207",

@@ -151,6 +151,86 @@ def test_an_argument_that_is_whole_may_be_on_one_device() -> None:
     assert WHOLE_WRITTEN in moved(before)
 
 
+DECORATED_STATIC = """
+import os
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+import jax
+import jax.numpy as jnp
+from functools import partial
+
+
+@partial(jax.pmap, axis_name='i', in_axes=(0, 0, None), static_broadcasted_argnums=2)
+def step(w, x: dict[str, int], power=(2)):  # lambda: 0
+    # the power is a number
+    return w * jax.lax.psum(x["x"], 'i') ** power
+
+
+@partial(jax.pmap, static_broadcasted_argnums=1)
+def unused(x, k):
+    return k * x
+
+
+def main():
+    n_devices = 8
+    ones = jnp.arange(16.0).reshape([n_devices, 2])
+    return step(ones, dict(x=ones), 2), step(ones, dict(x=ones), 3)
+
+
+if __name__ == "__main__":
+    main()
+"""
+WRAPPED = """
+
+mesh = jax.sharding.Mesh(jax.devices(), ('i',))
+over_devices = partial(
+    jax.shard_map,
+    mesh=mesh,
+    in_specs=jax.P('i'),
+    out_specs=jax.P('i'),
+    check_vma=False,
+)
+
+
+def step_on_device(w, x: dict[str, int], power=(2)):  # lambda: 0
+    # the power is a number
+    return w * jax.lax.psum(x["x"], 'i') ** power
+
+
+@partial(jax.jit, static_argnums=2)
+def step(w, x: dict[str, int], power=(2)):
+    return over_devices(per_row(partial(step_on_device, power=power)))(w, x)
+
+
+def unused_on_device(x, k):
+"""
+
+
+def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
+    text = moved(DECORATED_STATIC)
+    assert WRAPPED in text
+    assert "pmap" not in text
+    lazy = DECORATED_STATIC.partition("if __name__")[0].replace("unused(x, k)", "main2(x, k)")
+    called = after(lazy.replace("    return step", "    main2(ones, 2)\n    return step"))
+    assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))," in called
+    np.testing.assert_array_equal(run(lazy), run(called))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def step(", "@jax.jit\ndef step("),
+        ("power=(2)):", "*power):"),
+        ("# the power", "step_on_device = step  # the power"),
+        ("argnums=2)", "argnums=0)"),
+        ("dict(x=ones), 2)", "dict(x=ones))"),
+    ],
+)
+def test_a_decorated_function_that_cannot_get_another_name_keeps_pmap(old: str, new: str) -> None:
+    assert old in DECORATED_STATIC
+    assert "jax.pmap, axis_name='i'" in after(DECORATED_STATIC.replace(old, new))
+
+
 WHOLE_ARGUMENTS = """
     def scaled(w, v, k, x):
         return w * v["v"] * k * x

@@ -85,7 +85,8 @@ def test_left_alone(text: str) -> None:
         ),
         (
             "import jax\nf = jax.pmap(jax.pmap(g, 'j', in_axes=(None, 0)), 'i')\n",
-            "write one jax.shard_map over a mesh of the axes ('i', 'j')",
+            "write one jax.shard_map over a mesh of the axes ('i', 'j'), with "
+            "in_specs=(jax.P('i'), jax.P('i', 'j')) and out_specs=jax.P('i', 'j')",
         ),
         (
             "import jax\ninner = jax.pmap(lambda x: x)\n@jax.pmap\ndef outer(x):\n"
@@ -97,10 +98,17 @@ def test_left_alone(text: str) -> None:
         ("import jax\nf = jax.pmap(g, axis_name=7)\n", "not a string"),
         ("import jax\nNAME = 7\nf = jax.pmap(g, NAME)\n", "not a string"),
         ("import jax\nf = jax.pmap(jax.pmap(g, 'j'), axis_name=('a', 'b'))\n", "not a string"),
-        (
-            "import jax\np = jax.pmap(lambda x: x)\ndef middle(x):\n    return p(x)\n"
-            "def outer(x):\n    return middle(x)\nf = jax.pmap(outer)\n",
-            "called inside",
+        *(
+            (
+                f"import jax\n{inner}\ndef outer(x):\n    return {call}\nf = jax.pmap(outer)\n",
+                "called inside",
+            )
+            for inner, call in (
+                ("steps = {'a': jax.pmap(lambda x: x)}", "steps['a'](x)"),
+                ("steps = [(jax.pmap(lambda x: x), 1)]", "steps[0][0](x)"),
+                ("steps = []\nsteps.append(jax.pmap(lambda x: x))", "steps[0](x)"),
+                ("p = jax.pmap(lambda x: x)\ndef middle(x):\n    return p(x)", "middle(x)"),
+            )
         ),
     ],
 )

@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
-from shardlift.rewrite.forms import CallForm, has_comments
+from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
     MeshKey,
@@ -142,7 +142,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
             "its arguments may have another number of rows than one per device: if they have one, "
             "write jax.jit(jax.shard_map(...)) over all devices"
         )
-    parameters = _parameters(file, options, plain, [call for _, call in calls])
+    parameters = _parameters(file, mention, options, plain, [call for _, call in calls])
     copied = _copied(plain, calls)
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
@@ -172,33 +172,40 @@ def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bo
 
 
 def _parameters(
-    file: File, options: Options, plain: PlainOptions, calls: list[ast.Call]
+    file: File, mention: Mention, options: Options, plain: PlainOptions, calls: list[ast.Call]
 ) -> tuple[str, ...]:
     """The parameters of a function whose last ones are static, as its calls give them."""
     if not plain.static:
         return ()
-    names = _given(file, options.operand, calls)
+    names = _given(file, mention, options.operand, calls)
     if tuple(sorted(plain.static)) != tuple(range(len(names)))[-len(plain.static) :]:
         raise UnsupportedError(STATIC)
     return names
 
 
-def _given(file: File, operand: ast.expr | None, calls: list[ast.Call]) -> tuple[str, ...]:
+def _given(
+    file: File, mention: Mention, operand: ast.expr | None, calls: list[ast.Call]
+) -> tuple[str, ...]:
     """The parameters that every call gives by position; none if that cannot be said."""
-    value = file.only(operand) if isinstance(operand, ast.Name) else None
-    function = value.node if isinstance(value, Known) else operand
-    if operand is None or not isinstance(function, (ast.FunctionDef, ast.Lambda)):
-        return ()
-    if function.args.posonlyargs:
+    function = _mapped(file, mention, operand)
+    if not isinstance(function, (ast.FunctionDef, ast.Lambda)) or function.args.posonlyargs:
         return ()
     names = tuple(argument.arg for argument in function.args.args)
-    counts = {len(call.args) for call in calls}
+    counts = {len(call.args) for call in calls} | ({len(names)} if operand is None else set())
     unpacked = any(isinstance(a, ast.Starred) for call in calls for a in call.args)
-    taken = {n.id for n in ast.walk(operand) if isinstance(n, ast.Name)}
+    taken = {n.id for n in ast.walk(operand or ast.Tuple([])) if isinstance(n, ast.Name)}
     taken |= {"mesh", jax_name(file)[0]}
     if unpacked or len(counts) != 1 or max(counts) > len(names) or not taken.isdisjoint(names):
         return ()
     return names[: counts.pop()]
+
+
+def _mapped(file: File, mention: Mention, operand: ast.expr | None) -> ast.AST | None:
+    """The function that a site maps; None if it is not known, or cannot have another name."""
+    if operand is None:
+        return file.index.parents[mention.node] if is_wrappable(file, mention.node) else None
+    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    return value.node if isinstance(value, Known) else operand
 
 
 def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict[Mention, _Site]:
@@ -237,7 +244,8 @@ def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mentio
 def _means_the_same_later(file: File, options: Options) -> bool:
     """Whether an expression is the same function when a lambda around it is called."""
     if not isinstance(options.operand, ast.Name):
-        return isinstance(options.operand, ast.Lambda)
+        is_wrapped = options.operand is None and bool(options.keywords.get(_STATIC))
+        return is_wrapped or isinstance(options.operand, ast.Lambda)
     scope, _ = file.index.binding_scope(options.operand)
     return scope is not None and len(scope.names[options.operand.id]) == 1
 
@@ -438,6 +446,8 @@ def _fit(
 def _fits(file: File, mention: Mention, site: _Site, call: CallText, style: Style) -> bool:
     margin, flat = len(file.margin(mention.node.lineno)), call.flat()
     operand = site.options.operand
+    if operand is None and site.parameters:
+        return False
     if operand is None:
         return margin + len(f"@{flat}") <= style.width
     listed = flat[len(call.function) + 1 : -1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +23,7 @@ from shardlift.source.scopes import end, position
 from shardlift.source.text import has_comment
 
 PER_DEVICE = "shard_map_per_device"
+ON_DEVICE = "_on_device"  # what follows the name of a function that another one maps
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 
 
@@ -63,6 +66,16 @@ def _by_hand(levels: Sequence[PlainOptions]) -> str:
     """What to write in place of nested pmaps with options that are not rewritten."""
     names = ", ".join(repr(level.axis or f"{DEFAULT_AXIS}_{k}") for k, level in enumerate(levels))
     advice = f"write one jax.shard_map over a mesh of the axes ({names})"
+    given = [level.in_axes for level in levels]
+    number = max((len(axes) for axes in given if isinstance(axes, tuple)), default=1)
+    rows = [axes if isinstance(axes, tuple) else (axes,) * number for axes in given]
+    is_leading = all(len(row) == number and not any(row) for row in rows)  # 0 and None alone
+    if is_leading and not any(level.static or level.out_axes != 0 for level in levels):
+        mapped = [[level for level, axis in zip(levels, column, strict=True) if axis == 0]
+                  for column in zip(*rows, strict=True)]  # fmt: skip
+        specs = [f"jax.P({', '.join(repr(level.axis) for level in one)})" for one in mapped]
+        advice += f", with in_specs=({', '.join(specs)}) and out_specs=jax.P({names}); "
+        advice += "in its body each array has an axis of size 1 for each axis of its spec"
     return f"nested pmaps with static arguments, in_axes or out_axes: {advice}"
 
 
@@ -88,6 +101,8 @@ def edits_of(
 
     What is around the function changes; its own lines are only moved sideways, if at all.
     """
+    if operand is None and form.bound:
+        return _wrapped(file, node, form, style)
     if operand is None:
         return (Edit(file.span(node), decorators(file, [node], form, style)),)
     assert isinstance(node, ast.Call)
@@ -104,6 +119,57 @@ def edits_of(
     return (
         Edit(file.span(between(position(node), position(operand))), before),
         Edit(file.span(between(end(operand), end(node))), after),
+    )
+
+
+def is_wrappable(file: File, decorator: ast.expr) -> bool:
+    """Whether a decorated function can have another name, and one with its name be below it."""
+    function = file.index.parents[decorator]
+    if not isinstance(function, ast.FunctionDef) or len(function.decorator_list) > 1:
+        return False
+    arguments = function.args
+    others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs
+    is_method = isinstance(file.index.parents[function], ast.ClassDef)
+    named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
+    is_free = not file.index.names.get(f"{function.name}{ON_DEVICE}")
+    return is_free and not others and not is_method and function.name not in named
+
+
+def _header(file: File, function: ast.FunctionDef) -> str:
+    """The text of a function up to the colon before its body."""
+    text = file.text(between(position(function), position(function.body[0])))
+    depth = 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        depth += (token.string in tuple("([{")) - (token.string in tuple(")]}"))
+        if token.string == ":" and not depth:
+            line, column = token.end
+            return "\n".join([*text.split("\n")[: line - 1], token.line[:column]])
+    raise AssertionError(text)
+
+
+def _wrapped(file: File, decorator: ast.expr, form: CallForm, style: Style) -> tuple[Edit, ...]:
+    """The function under another name, and below it one that binds and maps it."""
+    function = file.index.parents[decorator]
+    assert isinstance(function, ast.FunctionDef)
+    margin, header = file.margin(function.lineno), _header(file, function)
+    inner = f"{function.name}{ON_DEVICE}"
+    partial, (jax, _) = partial_name(file)[0], jax_name(file)
+    row = CallText(form.rows, (CallText(partial, (inner, *form.bound)), *form.in_axes))
+    call = CallText(f"return {form.name}", (row, *form.inner), after=f"({form.arguments})")
+    jitted = CallText(partial, (f"{jax}.jit", *form.outer))
+    deeper = margin + style.indent
+    lines = [
+        f"{margin}@{render(jitted, style, margin, len(margin) + 1)}",
+        f"{margin}{header}",
+        f"{deeper}{render(call, style, deeper, len(deeper))}",
+    ]
+    gap = "\n" * (3 if function in file.index.root.body else 2)
+    line, column = position(function)
+    name = column + len("def ")
+    return (
+        Edit(file.stretch(decorator.lineno, len(margin), line, column), ""),
+        Edit(file.stretch(line, name, line, name + len(function.name)), inner),
+        Edit(file.stretch(*end(function), *end(function)), gap + "\n".join(lines)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
 from shardlift.rewrite.options import Options, read_options
@@ -11,6 +12,8 @@ from shardlift.source.mentions import OWN
 from shardlift.source.sites import Role, surely_mapped
 from shardlift.source.values import Known
 
+_CONTAINERS = (ast.Dict, ast.List, ast.Tuple, ast.DictComp, ast.ListComp)
+_ADDS = frozenset({"append", "setdefault"})
 CALLED_INSIDE = (
     "a pmapped function is called inside a pmapped one: put both axes into one shard_map "
     "over a mesh of two axes by hand"
@@ -50,6 +53,7 @@ def tangled(file: File) -> dict[ast.AST, str]:
     One of them rewritten and the other not would be of no use.
     """
     inner: dict[ast.Call, list[ast.AST]] = {c: [m.node] for c, m in file.mapped_calls}
+    inner |= _calls_of_elements(file)
     reasons: dict[ast.AST, str] = {}
     keywords = {site.node: site.keywords.keys() for site in file.sites}
     for site in file.sites:
@@ -80,3 +84,37 @@ def _calls_from(file: File, function: ast.AST) -> Iterator[ast.Call]:
             value = file.only(call.func)
             if isinstance(value, Known) and value.file is file and value.node not in reached:
                 reached.append(value.node)
+
+
+def _calls_of_elements(file: File) -> dict[ast.Call, list[ast.AST]]:
+    """Calls such as `steps["train"](x)`, with the sites whose functions are put into `steps`."""
+    held: dict[str, list[ast.AST]] = defaultdict(list)
+    for site in file.sites if file.mentions else ():
+        for name in _holders(file, site.node) if site.role is Role.MAP else ():
+            held[name].append(site.node)
+    calls = file.index.nodes(ast.Call) if held else ()
+    elements = {c: c.func.value for c in calls if isinstance(c.func, ast.Subscript)}
+    return {call: held[_last_name(of)] for call, of in elements.items() if _last_name(of) in held}
+
+
+def _holders(file: File, node: ast.AST) -> list[str]:
+    """The names of the dict, list or tuple that an expression is put into, if it is."""
+    inside = False
+    for parent in file.index.ancestors(node):
+        if isinstance(parent, (ast.Assign, ast.AnnAssign)):
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            items = [t.value for t in targets if isinstance(t, ast.Subscript)]
+            return [_last_name(target) for target in (targets if inside else items)]
+        if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and not inside:
+            return [_last_name(parent.func.value)] if parent.func.attr in _ADDS else []
+        if not isinstance(parent, _CONTAINERS):
+            return []
+        inside = True
+    return []
+
+
+def _last_name(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    name: str = getattr(node, "attr", getattr(node, "id", ""))
+    return name

@@ -81,7 +81,7 @@ def _differences(
     def same(i: int, j: int) -> bool:
         return same_digest(before[i].digest, after[j].digest)
 
-    paired = pair_leaves([x.form for x in before], [x.form for x in after], [same])
+    paired = pair_leaves([x.form for x in before], [x.form for x in after], same)
     yield from (_line(before[k], "only pmap returns it") for k in paired.before)
     yield from (_line(after[k], "pmap does not return it") for k in paired.after)
     for i, j in paired.pairs:

@@ -50,7 +50,7 @@ def test_leaves_are_paired_by_name_in_any_spelling_then_by_value(
     if len(after) == 3:
         equal = {("output[0]", "output[1]"), ("output[1]", "output[0]")}
     same = lambda i, j: (before[i], after[j]) in equal
-    assert pair_leaves(_forms(before), _forms(after), [same]).pairs == pairs
+    assert pair_leaves(_forms(before), _forms(after), same).pairs == pairs
 
 
 def test_leaves_are_not_paired_against_their_types() -> None:

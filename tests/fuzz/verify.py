@@ -111,13 +111,13 @@ CAUSES = {
     r"host: not fed back": r"inputs differ: w",
     r"host: (fewer|more) calls": r"calls before",
     r"late difference": r"inputs differ: x",
-    r"bits: NaN": r"NaN",
     r"order: rows": r"inputs differ: x.*another order",
     r"order: ring": r"another order",
 }
 # What may be said of mistakes that have no cause which numbers can show.
 TRUE = {
     r"reduction: gathered": r"8\.000 times too large",
+    r"scale: step": r"2\.000 times too large: by a factor after the collective",
 }
 
 

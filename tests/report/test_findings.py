@@ -100,7 +100,6 @@ def test_under_a_transformation_many_processes_need_a_decision():
         ("same arguments", (), "given a new function", "outside the loop"),
         ("structure", (), "structure of the arguments changed", "the same structure"),
         ("context", ("", "x64=False", "x64=True"), "x64=False → x64=True", "options"),
-        ("unknown", (), "unknown change", "the same shape"),
     ],
 )
 def test_the_fix_follows_from_the_reason(kind, change, words, advice):

@@ -46,7 +46,7 @@ def test_what_is_what(tmp_path, monkeypatch):
     )
     assert parse_target("-m pkg.go").program == Program("pkg.go", (), module=True)
     assert parse_target("pytest -k x").program == Program("pytest", ("-k", "x"), module=True)
-    assert parse_target("run.json").capture
+    assert parse_target("run.json").program is None
     for bad in ("no.such.thing", "  ", "./x y", "python", "-m"):
         with pytest.raises(CannotRunError, match="is neither"):
             parse_target(bad)

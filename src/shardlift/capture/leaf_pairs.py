@@ -26,20 +26,19 @@ class LeafPairs(NamedTuple):
 
 
 def pair_leaves(
-    before: Sequence[ArrayForm], after: Sequence[ArrayForm], equalities: Sequence[_Same] = ()
+    before: Sequence[ArrayForm], after: Sequence[ArrayForm], same: _Same = lambda *_: False
 ) -> LeafPairs:
     """Pair leaves by their names in any spelling, then by value, by shape and type, by order.
 
-    ``equalities`` tell whether two leaves hold the same array, the strictest first. Each rule
-    counts where it leaves no choice; the order counts only if both sides have as many leaves left.
+    ``same`` tells whether two leaves hold the same array. Each rule counts where it leaves no
+    choice; the order counts only if both sides have as many leaves left.
     """
     rest = _Unpaired(before, after)
     if {form.path for form in before} == {form.path for form in after}:
         rest.take_by_key(lambda form: form.path)
     rest.take_by_key(lambda form: _parts(form) if _names(form) else None)
     rest.take_by_key(_names)
-    for same in equalities:
-        rest.take_equal(same)
+    rest.take_equal(same)
     if len(before) == len(after):
         rest.take_by_key(lambda form: form.path)
     rest.take_only_choice(rest.fits)

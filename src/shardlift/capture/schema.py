@@ -108,7 +108,6 @@ class ReasonKind(StrEnum):
     WEAK_TYPE = "weak type"
     PLACEMENT = "placement"
     CONTEXT = "context"  # a setting of JAX
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)

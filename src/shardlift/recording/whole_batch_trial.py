@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -182,11 +183,11 @@ def _pairs(look: PmapCall, traced: Any, held: HeldCall) -> Iterator[_Pair]:
     if exchanged.keys() != results.keys() or len(returned) != len(outputs):
         raise UntriedError(Untried.COLLECTIVE)
     for about, (rows, uses) in exchanged.items():
-        at = f"{about.collective} #{about.number} in `{about.line}`"
+        at = f"{about.path.removesuffix(', result')} in `{about.about}`"
         result, whole_uses = results[about]
         factor = _relative_factor(uses, whole_uses)
         row = rows[0] if factor == 1 else rows[0] * jnp.asarray(factor, rows.dtype)
-        yield _Pair(at, about.line, host_bits(row), host_bits(result))
+        yield _Pair(at, about.about, host_bits(row), host_bits(result))
     for (path, rows, axis), whole in zip(returned, outputs, strict=True):
         bits = host_bits(rows)
         if axis is not None:
@@ -251,7 +252,7 @@ def _run(
     if walk.unseen:
         raise UntriedError(Untried.COLLECTIVE)
     return outputs, {
-        about._replace(uses=()): (array, about.uses)
+        replace(about, uses=()): (array, about.uses)
         for about, array in zip(walk.about, kept, strict=True)
         if about.role is ArrayRole.RESULT
     }

@@ -92,7 +92,6 @@ _REASONS = {
     ReasonKind.SAME_ARGUMENTS: "the arguments are the same as before, so pmap was given a new "
     "function, or caches were cleared",
     ReasonKind.STRUCTURE: "the structure of the arguments changed",
-    ReasonKind.UNKNOWN: "of an unknown change",
 }
 _ADVICE = {
     ReasonKind.SAME_ARGUMENTS: "Create the pmapped function once, outside the loop.",
@@ -123,11 +122,11 @@ def reason_text(reason: CompileReason) -> str:
 
 def _compiles(site: SiteFacts) -> Iterator[ReportItem]:
     lost = site.times.compiling.total * (1 - 1 / max(site.compile_count, 1))
-    if site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS:
-        return
     reasons = [reason for program in site.compiles[1:] for reason in program]
+    if not reasons or (site.compile_count < WORTH_COMPILES and lost < WORTH_SECONDS):
+        return
     again = next((r for r in reasons if r.kind is ReasonKind.SAME_ARGUMENTS), None)
-    last = reasons[-1] if reasons else CompileReason(ReasonKind.UNKNOWN)
+    last = reasons[-1]
     yield ReportItem(
         "compiles",
         f"{count(site.compile_count, 'program')} compiled, the last because {reason_text(last)}",

@@ -127,7 +127,7 @@ class LegacyTape:
         new = {
             "file": os.path.relpath(frame.filename), "line": frame.lineno, "function": name,
             "names": [name] + ([assigned.group(1)] if assigned else []), "number": len(self.sites),
-            "axis_size": 0, "calls": 0, "failed": 0, "forms": [], "samples": [],
+            "axis_size": 0, "calls": 0, "forms": [], "samples": [],
         }  # fmt: skip
         return self.sites.setdefault((frame.filename, frame.lineno, name), new)
 
@@ -191,12 +191,10 @@ def recorded_pmap(stock: Any, tape: LegacyTape) -> Any:
             number = len(site["samples"])
             sample: dict[str, Any] = {"call": number, "failed": True}
             site["samples"].append(sample)
-            site["failed"] += 1
             sample["inputs"] = tape.put(site, number, "inputs", inputs_of(args, kwargs, options))
             out = mapped(*args, **kwargs)
             outputs = with_paths(out, "output", options.get("out_axes", 0))
             sample.update(outputs=tape.put(site, number, "outputs", outputs), failed=False)
-            site["failed"] -= 1
             site["calls"] += 1
             return out
 

@@ -71,13 +71,8 @@ class RunSource:
     """One side of a comparison: a program to run, or a capture to read."""
 
     text: str
-    program: Program | None
+    program: Program | None  # None: the capture of an earlier run
     environ: Mapping[str, str] = field(default_factory=dict)  # variables that the command sets
-
-    @property
-    def capture(self) -> bool:
-        """Whether this is the capture of an earlier run."""
-        return self.program is None
 
 
 def parse_target(text: str, args: Sequence[str] = ()) -> RunSource:
@@ -233,7 +228,7 @@ def compare(
         first = record(before, settings, os.path.join(folder, "before.json"), tell)
         settings, notes = (
             settings_from_capture(first.recorded.capture, settings)
-            if before.capture
+            if before.program is None
             else (settings, [])
         )
         second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
@@ -242,9 +237,9 @@ def compare(
         if is_made_deterministic(os.environ) and platforms - {"", "cpu"}:
             notes.append(DETERMINISTIC_NOTE)
         outcome = judge_runs(first, second, settings.tolerance, notes)
-        outcome = replace(outcome, live=not (before.capture or after.capture))
+        outcome = replace(outcome, live=bool(before.program and after.program))
         same_end = first.side.status == second.side.status
-        if before.capture or not same_end or not outcome.count(Verdict.DIFFERENT):
+        if before.program is None or not same_end or not outcome.count(Verdict.DIFFERENT):
             return outcome
         return _compare_again(before, settings, folder, tell, (first, second), notes)
 

@@ -117,7 +117,7 @@ class TapedCalls:
             if not self._is_wanted(program, key, number):
                 return None, ""
             if program.name not in site.programs and len(site.programs) >= MOST_PROGRAMS:
-                return None, _beyond(call)
+                return None, f"of one of more than {MOST_PROGRAMS} programs of this function"
             self._looks[key] += 1
             site.programs[program.name] += 1
             arrays, hidden = program.look(call)
@@ -148,13 +148,6 @@ def _program_key(call: MappedCall) -> Any:
     except TypeError:  # a static argument that JAX takes by its repr is none of JAX's
         return tree, repr(static), types
     return key
-
-
-def _beyond(call: MappedCall) -> str:
-    """Why the collectives of a program are not recorded."""
-    static = [repr(value)[:40] for value in call.structure()[1].values()]
-    given = ", ".join([*static, *(type_name(leaf) for leaf in call.leaves[:3])])
-    return f"of the program for {given}, which is one of more than {MOST_PROGRAMS} of this function"
 
 
 def _note_fault(site: SiteRecord, what: str, error: BaseException) -> None:

@@ -13,14 +13,14 @@ import linecache
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec
 
 from shardlift import _compat
 from shardlift._replication.control_flow import CALLS, called_jaxpr
-from shardlift.capture.schema import ArrayRole, ResultUse
+from shardlift.capture.schema import ArrayForm, ArrayRole
 from shardlift.mapping.explanation import COLLECTIVES
 from shardlift.recording.mapped_calls import MappedCall
 from shardlift.recording.tape.host_arrays import HostArray, read_array
@@ -58,39 +58,17 @@ class TracedProgram:
         if any(calls_back(eqn) and not is_silent(eqn) for eqn in _compat.equations(jaxpr)):
             return [], "the function calls back to the host, and is not run once more"
         arrays = walk.run_whole(jaxpr, self._traced.consts, jax.tree.leaves(call.leaves))
-        hosts = [_read(kept, array) for kept, array in zip(walk.about, arrays, strict=True)]
+        hosts = [_read(form, array) for form, array in zip(walk.about, arrays, strict=True)]
         inside = ", ".join(sorted(walk.unseen))
         return hosts, f"those inside of {inside} are not followed" if inside else ""
 
 
-class Kept(NamedTuple):
-    """What an array inside a call is; its name counts the arrays alike on one line."""
-
-    role: ArrayRole
-    collective: str
-    backward: bool
-    line: str
-    number: int
-    uses: tuple[ResultUse, ...] = ()
-
-    @property
-    def path(self) -> str:
-        """``psum #1, result``."""
-        what = self.collective + " (backward pass)" * self.backward
-        return f"{what} #{self.number}, {self.role}"
-
-
-def _read(kept: Kept, array: Any) -> HostArray:
-    host = read_array(kept.path, array, 0)
-    form = replace(
-        host.form,
-        about=kept.line,
-        role=kept.role,
-        collective=kept.collective,
-        backward=kept.backward,
-        uses=kept.uses,
+def _read(form: ArrayForm, array: Any) -> HostArray:
+    host = read_array(form.path, array, 0)
+    read = host.form
+    return host._replace(
+        form=replace(form, dtype=read.dtype, shape=read.shape, axis=read.axis, agree=read.agree)
     )
-    return host._replace(form=form)
 
 
 def exchanges(jaxpr: Any) -> bool:
@@ -110,10 +88,10 @@ def calls_back(eqn: Any) -> bool:
 
 
 class Walk:
-    """Runs jaxprs, keeping what is exchanged. ``about``: what each array kept is."""
+    """Runs jaxprs, keeping what is exchanged. ``about``: what each array kept is, without type."""
 
     def __init__(self) -> None:
-        self.about: list[Kept] = []
+        self.about: list[ArrayForm] = []
         self.unseen: set[str] = set()
         self.uses = ResultUses()  # of the results of the jaxpr that is run
         self._compiled: Any = None  # the jaxpr of a call
@@ -162,9 +140,11 @@ class Walk:
         outputs, kept = self.inside(jaxpr, consts, args, around)
         self.uses.give(outputs, "returned")
         for number, uses, factors in self.uses.finish():
-            result = self.about[number] = self.about[number]._replace(uses=uses)
+            result = self.about[number] = replace(self.about[number], uses=uses)
             if factors is not None:
-                self.about.append(result._replace(role=ArrayRole.FACTORS))
+                role = ArrayRole.FACTORS
+                path = result.path.removesuffix(result.role) + role
+                self.about.append(replace(result, path=path, role=role))
                 kept = [*kept, factors]
         self.uses = outer
         return outputs, kept
@@ -209,14 +189,15 @@ class Walk:
         return outputs
 
     def _note(self, eqn: Any, around: str) -> None:
-        """Note what the result of a collective is, counted on its line."""
+        """Note what the result of a collective is: ``psum #1, result``, counted on its line."""
         backward = "transpose(" in f"{around}/{_compat.transforms_of(eqn)}"
         collective = eqn.primitive.name.removesuffix("_invariant")
         line = _compat.source_line(eqn)
         text = linecache.getline(line[0], line[1]).strip() if line else ""
-        alike = (ArrayRole.RESULT, collective, backward, text)
-        number = 1 + sum(kept[:4] == alike for kept in self.about)  # which on this line
-        self.about.append(Kept(*alike, number))
+        kind = (ArrayRole.RESULT, collective, backward, text)
+        number = 1 + sum((x.role, x.collective, x.backward, x.about) == kind for x in self.about)
+        path = f"{collective}{' (backward pass)' * backward} #{number}, {ArrayRole.RESULT}"
+        self.about.append(ArrayForm(path, "", (), None, True, text, *kind[:3]))
 
     def _map(self, eqn: Any, operands: list[Any], around: str) -> Outcome:
         params = eqn.params

@@ -20,7 +20,6 @@ class Distance:
     size: int
     ulps: int | None = None  # at the worst place; None if not finite or not floats
     relative: float = 0.0  # the largest difference, relative to the largest number
-    absolute: float = 0.0
     place: tuple[int, ...] = ()  # the index of the worst element
     before: str = ""  # the values of that element
     after: str = ""
@@ -85,7 +84,6 @@ def distance(before: Array, after: Array) -> Distance:
         size,
         None if steps is None or not math.isfinite(order[worst]) else int(order[worst]),
         far / largest if largest else math.inf,
-        far,
         tuple(int(k) for k in worst),
         str(before[worst]),
         str(after[worst]),

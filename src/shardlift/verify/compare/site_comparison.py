@@ -163,7 +163,7 @@ class SiteComparison:
         if key not in self._output_pairs:
             forms = self.sites[0].forms[left.forms], self.sites[1].forms[right.forms]
             self._output_pairs[key] = pair_leaves(
-                *forms, [lambda i, j: same_digest(left.digests[i], right.digests[j])]
+                *forms, lambda i, j: same_digest(left.digests[i], right.digests[j])
             )
         return self._output_pairs[key]
 

@@ -169,20 +169,14 @@ class ProgramVerdict:
         return sum(site.verdict == verdict for site in self.sites)
 
     @property
-    def failed(self) -> list[str]:
-        """The programs that failed."""
-        sides = (("before", self.before), ("after", self.after))
-        return [name for name, side in sides if side.status]
-
-    @property
     def status(self) -> int:
         """0 if everything was compared and is equal, 1 if not, 2 if nothing was compared."""
         if any(site.differs or site.verdict in WANTING for site in self.sites):
             return 1
         if not any(site.calls for site in self.sites):
             return 2
-        lacking = self.before.children or self.after.children or self.shared_file
-        return 1 if self.failed or lacking else 0
+        lacking = [side.status or side.children for side in (self.before, self.after)]
+        return 1 if any(lacking) or self.shared_file else 0
 
 
 WANTING = (Verdict.NOT_COMPARED, Verdict.PARTLY_COMPARED)  # no difference, and no proof

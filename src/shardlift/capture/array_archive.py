@@ -62,11 +62,6 @@ def _pack(arrays: Mapping[str, Bytes]) -> dict[str, Bytes]:
     return {"index": text, "bytes": np.concatenate([*distinct.values()])}
 
 
-def _unpack(packed: Mapping[str, Bytes]) -> dict[str, Bytes]:
-    index, content = json.loads(packed["index"].tobytes()), packed["bytes"]
-    return {name: content[start:stop] for name, (start, stop) in index.items()}
-
-
 def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
     """Read the arrays beside a capture."""
     path = path_of(capture)
@@ -77,7 +72,8 @@ def load(capture: str | os.PathLike[str]) -> dict[str, Bytes]:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         if arrays.keys() == {"index", "bytes"}:
-            arrays = _unpack(arrays)
+            index, content = json.loads(arrays["index"].tobytes()), arrays["bytes"]
+            arrays = {name: content[start:stop] for name, (start, stop) in index.items()}
     except Exception as error:  # zipfile, zlib and NumPy's reader of headers have many
         why = str(error).partition("\n")[0][:200]
         raise CaptureError(

@@ -185,7 +185,6 @@ class WholeBatchTrial:
     untried: Untried | None = None
     error: str = ""
     joined: tuple[int, ...] = ()
-    arrays: int = 0
     difference: float = 0.0
     bound: float = 0.0
     at: str = ""

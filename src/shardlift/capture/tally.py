@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from shardlift.capture.schema import Move, Read
 
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T", Move, Read)
 
 
 class Tally(Generic[T]):
@@ -21,10 +20,13 @@ class Tally(Generic[T]):
 
     def add(self, fact: T) -> None:
         """Count a fact."""
-        key = dataclasses.replace(fact, **dict.fromkeys(self._counts, 0))
+        zeros: dict[str, Any] = dict.fromkeys(self._counts, 0)
+        key = dataclasses.replace(fact, **zeros)
         old = self._facts.get(key)
         if old is not None:
-            sums = {name: getattr(old, name) + getattr(fact, name) for name in self._counts}
+            sums: dict[str, Any] = {
+                name: getattr(old, name) + getattr(fact, name) for name in self._counts
+            }
             fact = dataclasses.replace(fact, **sums)
         self._facts[key] = fact
 

@@ -45,10 +45,9 @@ def hook_pmap(pmap: Callable[..., Any], observe: Observe, fault: Fault) -> Calla
         recorded = observe(
             ObservedFunction(pmapped, fun, SiteKind.PMAP, key, site.name, take_apart, real)
         )
-        if recorded is not pmapped:
-            recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
-            if real:
-                registry.mapped_functions[recorded] = site
+        recorded.__wrapped__ = getattr(pmapped, "__wrapped__", fun)
+        if real:
+            registry.mapped_functions[recorded] = site
         return recorded
 
     return _hook(pmap, observed, fault, lambda _: True)

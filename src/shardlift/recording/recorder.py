@@ -130,7 +130,7 @@ class Recorder:
         return hook_every(transform, kind, self._observe, self._faulty)
 
     def _observe(self, mapped: ObservedFunction) -> Any:
-        """A mapped function whose calls are recorded; itself, where they cannot be."""
+        """The same mapped function; its calls are recorded."""
         key = mapped.key
         if self._tape is not None:  # then each function of a line is a site
             codes = self._codes.setdefault(key, [])
@@ -144,10 +144,9 @@ class Recorder:
         if timed:
             recorded = self._timed(record, mapped, tape or mapped.call)
             functools.update_wrapper(recorded, mapped.call)
-        elif tape is not None:
-            recorded = functools.update_wrapper(lambda *a, **kw: tape(*a, **kw), mapped.fun)
         else:
-            return mapped.call
+            assert tape is not None, "without times, the arrays are recorded"
+            recorded = functools.update_wrapper(lambda *a, **kw: tape(*a, **kw), mapped.fun)
         for name in dir(mapped.call):  # `lower`, `eval_shape` and the like
             if not name.startswith("__") and hasattr(mapped.call, name):
                 setattr(recorded, name, getattr(mapped.call, name))

@@ -70,7 +70,6 @@ class SiteRecord:
         self.size = 0  # devices
         self.taped = 0  # calls that were begun
         self.programs: Counter[str] = Counter()  # calls of each whose collectives are on tape
-        self.walks: dict[str, Any] = {}  # what was compiled for these programs
         self.forms: dict[tuple[ArrayForm, ...], int] = {}
         self.samples: list[Sample] = []
 

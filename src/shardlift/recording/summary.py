@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping
 
 from shardlift.capture.schema import Capture
-
-_NAMES = 6  # that are listed
 
 
 def summarise(capture: Capture, path: str) -> list[str]:
@@ -24,6 +23,7 @@ def summarise(capture: Capture, path: str) -> list[str]:
 
 def list_counts(counts: Mapping[str, int]) -> str:
     """The names with the highest counts."""
-    names = sorted(counts, key=lambda name: -counts[name])
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(f"{name} ({counts[name]})" for name in names[:_NAMES]) + more
+    from shardlift.report.numbers import list_names
+
+    ranked = Counter(counts).most_common()
+    return list_names((f"{name} ({number})" for name, number in ranked), most=6)

@@ -116,7 +116,6 @@ def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTr
         difference=difference,
         bound=worst.bound,
         at=worst.at,
-        arrays=len(pairs),
     )
 
 

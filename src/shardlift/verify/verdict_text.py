@@ -115,13 +115,8 @@ def describe_comparison(site: SiteVerdict) -> str:
         of_calls = f" in {count(calls, 'call')}" if calls != site.calls else ""
         text += f" and {count(site.collectives, 'result')} of collectives{of_calls}"
     text += " compared"
-    worst = [f.distance.ulps or 0 for f in site.findings if f.distance and f.close]
-    if not worst or site.verdict not in (Verdict.CLOSE, Verdict.PARTLY_COMPARED):
-        return text
-    bound = rounding_of(site)
-    if bound is None:
-        return f"{text}; at most {max(worst):,} ulps apart"
-    return f"{text}; equal to rounding, {bound}, because XLA fuses differently"
+    bound = None if site.verdict == Verdict.DIFFERENT else rounding_of(site)
+    return f"{text}; equal to rounding, {bound}, because XLA fuses differently" if bound else text
 
 
 def rounding_of(site: SiteVerdict) -> str | None:

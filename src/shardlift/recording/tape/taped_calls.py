@@ -112,8 +112,6 @@ class TapedCalls:
             program = self._programs.get(key)
             if program is None:
                 program = self._programs[key] = taps.TracedProgram(self._mapped, call)
-                # What was compiled for a program that is written alike is used again.
-                program.walk = site.walks.setdefault(program.name, program.walk)
             if not self._is_wanted(program, key, number):
                 return None, ""
             if program.name not in site.programs and len(site.programs) >= MOST_PROGRAMS:

@@ -48,11 +48,11 @@ class TracedProgram:
         self._traced = jax.make_jaxpr(run)(call.leaves)
         text = re.sub(r"0x[0-9a-f]+", "", str(self._traced.jaxpr))
         self.name = hashlib.sha256(text.encode()).hexdigest()
-        self.walk = Walk()
+        self._walk = Walk()
 
     def look(self, call: MappedCall) -> tuple[list[HostArray], str]:
         """The results of the collectives of one call, and why some are missing, if any are."""
-        jaxpr, walk = self._traced.jaxpr, self.walk
+        jaxpr, walk = self._traced.jaxpr, self._walk
         if not exchanges(jaxpr):  # the outputs tell
             return [], ""
         if any(calls_back(eqn) and not is_silent(eqn) for eqn in _compat.equations(jaxpr)):

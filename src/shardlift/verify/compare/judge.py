@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from shardlift.capture.schema import Capture, SiteFacts, SiteKind
 from shardlift.capture.site_pairs import Pairs
+from shardlift.report.numbers import list_names
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun, same_values
 from shardlift.verify.compare.pairs import pair
@@ -100,8 +101,7 @@ def notes_on_jits(before: Capture, after: Capture) -> list[str]:
             if k not in used and site.kind is SiteKind.JIT and site.samples
         ]
         if alone:
-            listed = ", ".join(alone[:4]) + (f" and {len(alone) - 4} more" * (len(alone) > 4))
-            notes.append(f"jit functions only {name}, not compared: {listed}")
+            notes.append(f"jit functions only {name}, not compared: {list_names(alone, most=4)}")
     return notes
 
 

@@ -19,7 +19,6 @@ from shardlift.verify.compare.leaf_comparison import words
 from shardlift.verify.compare.verdicts import GapKind, LeafDifference
 
 SamplePair = tuple[Sample, Sample]  # of the two programs
-MOST_CALLS = 200  # differing calls of a site whose values are compared
 
 
 class SitePair:
@@ -44,8 +43,6 @@ class SitePair:
 
     def values(self, left: CapturedArray, right: CapturedArray) -> ArrayPair | None:
         """The values of two arrays, if both were kept."""
-        if self.differing >= MOST_CALLS:
-            return None
         before, after = left.values(), right.values()
         return None if before is None or after is None else (before, after)
 

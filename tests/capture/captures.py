@@ -1,16 +1,10 @@
-"""Captures to test with: one by hand that has everything, and any at all."""
+"""Captures to test with."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from enum import StrEnum
 from typing import Any
 
-from hypothesis import reject
-from hypothesis import strategies as st
-
-from shardlift.capture import files, schema
 from shardlift.capture.histogram import Histogram
 from shardlift.capture.schema import (
     HOST,
@@ -30,12 +24,6 @@ from shardlift.capture.schema import (
 
 FIRST = CompileReason(ReasonKind.FIRST_CALL)
 SPLIT, DEVICE_3 = "P('i') on cpu:0-7", "cpu:3"
-WORDS = [
-    word
-    for words in vars(schema).values()
-    if isinstance(words, type) and issubclass(words, StrEnum)
-    for word in words
-]
 NASTY = "<script>alert(1)</script>&\"'`|\x00"
 
 
@@ -129,31 +117,3 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
         place for _, value in items if isinstance(value, dict | list) for place in places(value)
     ]
     return [*((tree, key) for key, _ in items), *below]
-
-
-def _another(value: Any) -> st.SearchStrategy[Any]:
-    """Something of the same type."""
-    if isinstance(value, list):
-        return st.sampled_from([[], value, value * 3])
-    return {
-        str: st.text(max_size=20) | st.just(NASTY),
-        bool: st.booleans(),
-        int: st.integers(0, 2**62) | st.integers(0, 3),
-        float: st.floats(0, 1e12).map(lambda number: round(number, 9)),
-    }.get(type(value), st.just(value))
-
-
-@st.composite
-def any_capture(draw: st.DrawFn) -> str:
-    """The text of a capture: the full one, with a few other values in it."""
-    tree = json.loads(files.dumps(everything()))
-    for _ in range(draw(st.integers(0, 12))):
-        container, key = draw(st.sampled_from(places(tree)))
-        if key not in ("schema", "version") and container[key] not in WORDS:
-            container[key] = draw(_another(container[key]))
-    text = json.dumps(tree)
-    try:
-        files.loads(text)
-    except files.CaptureError:  # a bucket or a site that does not exist
-        reject()
-    return text

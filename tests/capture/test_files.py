@@ -17,20 +17,12 @@ from hypothesis import strategies as st
 
 from shardlift.capture import files
 from shardlift.capture.schema import VERSION
-from shardlift.facts import Capture, CaptureError, read, write
+from shardlift.facts import CaptureError, read, write
 
-from .captures import any_capture, everything, places
+from .captures import NASTY, everything, places
 
 TEXT = files.dumps(everything())
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@pytest.mark.slow
-@settings(relaxed, max_examples=30)
-@given(any_capture())
-def test_what_is_written_is_read(text: str) -> None:
-    capture = files.loads(text)
-    assert files.loads(files.dumps(capture)) == capture
 
 
 def test_a_file(tmp_path: Path) -> None:
@@ -116,7 +108,7 @@ def test_unknown_keys_are_passed_over() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(NASTY),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=5,
 )
@@ -129,4 +121,5 @@ def test_a_file_with_something_else_in_it_is_read_or_refused(data: st.DataObject
     container, key = data.draw(st.sampled_from(places(tree)))
     container[key] = data.draw(JSON)
     with contextlib.suppress(CaptureError):
-        assert isinstance(files.loads(json.dumps(tree)), Capture)
+        text = files.dumps(files.loads(json.dumps(tree)))
+        assert files.dumps(files.loads(text)) == text

@@ -125,10 +125,7 @@ def main() -> int:
             found += new
             if number % 100 == 99:  # the functions of programs are gone, their programs are not
                 jax.clear_caches()
-                print(f"{number + 1 - options.start} done, {len(found)} findings", flush=True)
     print(f"{dict(counts)}, {len(found)} findings, {time.perf_counter() - start:.0f} s")
-    if found:
-        print("programs", sorted({one.number for one in found}))
     return int(bool(found))
 
 

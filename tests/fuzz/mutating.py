@@ -22,14 +22,7 @@ WORDS = [
     *(b"=", b":", b"lambda x: x[0]", b"'", b'"""', b"\\", b"# noqa: SL201", b"@", b"def f(x):\n"),
     *(b"async ", b"await ", b"yield ", b"return ", b"global x\n", b"*", b"**", b"\xff", b"\x00"),
     *("é𝒳\u2028\x1b[31m".encode(), b"None", b"0", b"1e999", b"9" * 50, b"in_axes=", b"static_"),
-    *(
-        b"broadcasted_argnums=",
-        b"donate_argnums=",
-        b"devices=",
-        b"f'{",
-        b"}'",
-        b"from jax import (",
-    ),
+    *(b"broadcasted_argnums=", b"devices=", b"f'{", b"}'", b"from jax import ("),
     *(b"jax.tree_map", b"functools.partial", b"jax_utils.replicate", b"class A:\n", b"if 1:\n"),
     *(b"-1", b"null", b"true", b"{}", b"[]", b"NaN", b'"', b"{", b"}", b"[", b"]", b"[z-a]", b"!"),
 ]

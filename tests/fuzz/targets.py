@@ -29,6 +29,7 @@ from shardlift.facts import CaptureError
 from shardlift.report import machine
 from shardlift.report import terminal as shown
 from shardlift.report.html import page
+from shardlift.report.numbers import total_parts
 from shardlift.report.view import view_of
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
@@ -102,8 +103,9 @@ def capture(data: bytes) -> None:
         found = loads(data)
     except CaptureError:
         return
-    assert loads(dumps(found))
+    assert dumps(loads(dumps(found))) == dumps(found)
     view = view_of(found, "run.json")
+    assert all(part >= 0 for part in total_parts(found))
     out = io.StringIO()
     shown.show(view, Console(file=out, width=80, color_system=None))
     texts = [out.getvalue(), machine.render(view)]

@@ -117,31 +117,3 @@ def test_calls_in_children(tmp_path: Path, start: str, work: str, status: int) -
     done = verify(tmp_path, *programs)
     assert done.returncode == status, done.stdout
     assert ("used JAX" in done.stdout) == bool(status)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "draw", ["np.random.normal(size=8)", "np.random.default_rng().normal(size=8)"]
-)
-def test_random_numbers_before_jax_is_imported(tmp_path: Path, draw: str) -> None:
-    first = f"import numpy as np\nY = {draw}"
-    programs = [text("MAP(step)(Y)", mapped, 2, first) for mapped in ("jax.pmap", "smap")]
-    assert verify(tmp_path, *programs).returncode == 0
-
-
-@pytest.mark.exhaustive
-def test_programs_have_no_standard_input(tmp_path: Path) -> None:
-    programs = [text("input('name? ')", mapped, 2) for mapped in ("jax.pmap", "smap")]
-    done = verify(tmp_path, *programs)
-    assert done.returncode == 1
-    assert "Programs have no standard input here" in done.stdout
-
-
-@pytest.mark.exhaustive
-def test_a_module(tmp_path: Path) -> None:
-    for package in ("pkg", "copy_of_pkg"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "train.py").write_text(text(WAYS["call"], "jax.pmap", 2))
-    command = [sys.executable, "-m", "shardlift", "verify", "-m pkg.train", "-m copy_of_pkg.train"]
-    done = children.run(command, cwd=tmp_path, env=children.plain_environment())
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-import shardlift
-from shardlift import facts
-from shardlift.capture import array_archive
-from shardlift.facts import Recorder
-from shardlift.recording.tape.options import TapeOptions
-from shardlift.recording.tape.tape import Tape
 from shardlift.verify.compare.array_distance import Tolerance
-from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import GapKind
 from tests.verify.recording import before, compared, one, program, taped
@@ -102,24 +95,3 @@ def test_what_jit_returns_is_what_it_was():
 
     calls = {s.function: len(s.samples) for s in taped(program).capture.sites}
     assert calls == {"double": 1, "<lambda>": 1}  # not the one that was compiled by hand
-
-
-@pytest.mark.slow
-def test_facts_and_values_in_one_capture(tmp_path):
-    """As `shardlift run --record --record-inputs` writes it."""
-
-    def steps():
-        step = jax.pmap(lambda x: lax.pmean(x, "i"), "i")
-        for _ in range(3):
-            step(np.ones((N, 2), np.float32))
-
-    recorder = Recorder(command=["train.py"], tape=Tape(TapeOptions(2**20)))
-    with shardlift.legacy(recorder=recorder):
-        steps()
-    path = tmp_path / "run.json"
-    recorder.write(str(path))
-    capture = facts.read(path)
-    times = capture.sites[0].times
-    assert times.call.count + times.compiling.count == 3
-    found = one(judge(before(steps), CapturedRun(capture, array_archive.load(path))))
-    assert (found.verdict, found.calls) == ("identical", 3)

@@ -158,7 +158,10 @@ def test_differences_come_before_close_ones_and_few_are_shown() -> None:
         (ProgramVerdict(Side("a"), Side("b", status=1), ()), "--patch-after"),
         (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(SMALL),))), "--tolerance"),
         (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),))), None),
-        (_outcome(_site(Verdict.DIFFERENT, findings=(_finding(),), causes=("keys",))), None),
+        (
+            ProgramVerdict(Side("a", status=1, error="EOFError: EOF"), Side("b"), ()),
+            "standard input",
+        ),
     ],
 )
 def test_advice(outcome: ProgramVerdict, option: str | None) -> None:

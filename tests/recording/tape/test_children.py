@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 from shardlift.recording.tape.children import DUMPS, Children
-from tests.children import run
 
 
 def test_only_calls_in_other_processes_are_counted(tmp_path: Path) -> None:
@@ -68,11 +66,3 @@ def test_the_program_itself_is_no_child(monkeypatch: pytest.MonkeyPatch, own: bo
     monkeypatch.setattr(os, "environ", {DUMPS: folder})
     children.leave_out(jax)
     assert jax.config.update.called is own
-
-
-@pytest.mark.exhaustive
-def test_jax_writes_what_it_compiles_to_the_folder(tmp_path: Path) -> None:
-    text = "import jax; jax.jit(lambda x: x)(1.0)"
-    environ = {**os.environ, DUMPS: str(tmp_path / "run.json.programs")}
-    run([sys.executable, "-c", text], env=environ, timeout=120, check=True)
-    assert Children(str(tmp_path / "run.json")).count() == 1

@@ -9,7 +9,6 @@ from shardlift.capture.layouts import Array
 from shardlift.verify.compare.causes import (
     constant_factor,
     device_factor,
-    is_of_devices,
     likely,
 )
 
@@ -59,14 +58,6 @@ def test_integers_and_arrays_without_device_axis() -> None:
 )
 def test_constant_factors(before: list[float], after: list[float], factor: float | None) -> None:
     assert constant_factor(np.float32(before), np.float32(after)) == factor
-
-
-@pytest.mark.parametrize(
-    ("factor", "devices", "expected"),
-    [(8, 8, True), (1 / 8, 8, True), (64, 8, True), (4, 8, False), (1, 1, False)],
-)
-def test_factors_of_devices(factor: float, devices: int, expected: bool) -> None:
-    assert is_of_devices(factor, devices) is expected
 
 
 def test_a_factor_is_named_if_it_is_the_number_of_devices() -> None:

@@ -116,11 +116,6 @@ def test_layouts():
     assert "shape (8, 2, 3) before, (2, 8, 3) after" in found.first.what
 
 
-def test_no_cause_where_there_is_none():
-    assert verdict(ROWS, rng.normal(size=ROWS.shape).astype(np.float32)).causes == ()
-    assert verdict(np.float32([1.0] * 8), np.float32([3.0] * 8)).causes == ()
-
-
 def test_equal_rows_along_another_axis_are_another_array():
     rows = np.stack([np.arange(8, dtype=np.float32)] * 8)
     for keep in (0, 2**20):

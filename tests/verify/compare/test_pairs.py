@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from shardlift.capture.schema import ArrayForm, Capture, Sample, SiteFacts, SiteKind, Values
-from shardlift.capture.site_pairs import best_match
 from shardlift.verify.compare.judge import notes_on_jits
 from shardlift.verify.compare.pairs import pair
 from tests.verify.recording import compared, program
@@ -90,14 +89,6 @@ def _sites(keys: str, error: str) -> list[SiteFacts]:
 )
 def test_sites_of_one_name(before: str, after: str, pairs: list[tuple[int, int]]) -> None:
     assert pair(_sites(before, "no"), _sites(after, "another")) == pairs
-
-
-def test_the_site_of_the_same_name() -> None:
-    sites = [_called("f"), _called("g", names=("step",)), _called("step")]
-    assert best_match("step", (), sites) == 2
-    assert best_match("h", ("step",), sites) == 2
-    assert best_match("h", ("step",), sites[:2]) == 1
-    assert best_match("<lambda>", (), sites) is None
 
 
 def test_jits_of_one_program_are_named() -> None:

@@ -41,7 +41,7 @@ def process(index: int = 0, count: int = 1) -> Process:
 
 
 def leaf(path: str = "state['w']", **changes: Any) -> LeafFacts:
-    plain = LeafFacts(path, "float32", (8, 1024, 1024), 8 * 2**22, 0)
+    plain = LeafFacts(path, 8 * 2**22, 0)
     return dataclasses.replace(plain, **changes)
 
 
@@ -77,7 +77,7 @@ def everything(name: str = "train_step") -> Capture:
         arguments=(
             leaf(f"state[{name!r}]", equal=True, compared=3, donated=True, kept=2),
             leaf("batch", equal=False, compared=3),
-            leaf("scale", axis=None, shape=()),
+            leaf("scale", axis=None),
         ),
         outputs=(
             leaf("output[0]", equal=True, compared=3),

@@ -13,6 +13,7 @@ import tempfile
 import tokenize
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -63,11 +64,6 @@ def check_python(data: bytes, path: str = "a.py") -> None:
         style.render(whole)
 
 
-def check_notebook(data: bytes) -> None:
-    """The same of a notebook."""
-    check_python(data, "a.ipynb")
-
-
 def migrate_python(data: bytes, path: str = "a.py") -> None:
     """`migrate` of a file: what it writes is Python, and it has nothing to do a second time."""
     for goal in Goal:
@@ -90,11 +86,6 @@ def _encoding(data: bytes, path: str) -> str:
     if path.endswith(".ipynb"):
         return "utf-8"
     return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
-
-
-def migrate_notebook(data: bytes) -> None:
-    """The same of a notebook."""
-    migrate_python(data, "a.ipynb")
 
 
 def capture(data: bytes) -> None:
@@ -139,8 +130,8 @@ def settings(data: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "check": check_python,
     "migrate": migrate_python,
-    "check-notebook": check_notebook,
-    "migrate-notebook": migrate_notebook,
+    "check-notebook": partial(check_python, path="a.ipynb"),
+    "migrate-notebook": partial(migrate_python, path="a.ipynb"),
     "capture": capture,
     "arrays": arrays,
     "settings": settings,

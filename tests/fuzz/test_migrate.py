@@ -25,7 +25,7 @@ def compile_quickly() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "numbers", [range(1), pytest.param(range(1, 40), marks=pytest.mark.exhaustive)]
+    "numbers", [range(2, 3), pytest.param(range(3, 40), marks=pytest.mark.exhaustive)]
 )
 def test_what_programs_print_stays(tmp_path: Path, numbers: range) -> None:
     counts: Counter[str] = Counter()

@@ -74,8 +74,6 @@ class LeafFacts:
     """An argument or an output of a site."""
 
     path: str
-    dtype: str
-    shape: tuple[int, ...]
     nbytes: int
     axis: int | None
     donated: bool = False

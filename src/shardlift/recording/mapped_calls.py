@@ -117,8 +117,6 @@ class PmapCall:
         copies = self.plan.home.size if is_array and axis is None else 1
         return LeafFacts(
             path=path,
-            dtype=str(getattr(leaf, "dtype", type(leaf).__name__)),
-            shape=shape_of(leaf),
             nbytes=nbytes(leaf) * copies,
             axis=axis,
             donated=donated,

@@ -31,11 +31,6 @@ class SiteView:
     place: str  # `train.py:12`
 
     @property
-    def needs_decision(self) -> bool:
-        """Whether the user has to decide something about the site."""
-        return any(finding.decision for finding in self.findings)
-
-    @property
     def calls(self) -> str:
         """The number of calls; in a job of several processes, the number per process."""
         processes = len(self.site.processes)
@@ -54,8 +49,8 @@ class View:
 
     @property
     def decisions(self) -> int:
-        """The number of sites that need a decision."""
-        return sum(site.needs_decision for site in self.sites)
+        """The number of sites about which the user has to decide something."""
+        return sum(any(finding.decision for finding in site.findings) for site in self.sites)
 
     @property
     def headline(self) -> str:

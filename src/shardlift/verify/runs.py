@@ -226,11 +226,9 @@ def compare(
     """Run programs, read captures, and compare."""
     with tempfile.TemporaryDirectory(prefix="shardlift-") as folder:
         first = record(before, settings, os.path.join(folder, "before.json"), tell)
-        settings, notes = (
-            settings_from_capture(first.recorded.capture, settings)
-            if before.program is None
-            else (settings, [])
-        )
+        notes: list[str] = []
+        if before.program is None:
+            settings, notes = settings_from_capture(first.recorded.capture, settings)
         second = record(after, settings, os.path.join(folder, "after.json"), tell, first)
         tell("comparing")
         platforms = {process.platform for process in second.recorded.capture.processes}

@@ -1,11 +1,11 @@
-"""Explanations: findings and clues in, causes out."""
+"""Explanations: findings in, causes out."""
 
 from __future__ import annotations
 
 import pytest
 
 from shardlift.capture.schema import Part
-from shardlift.verify.compare.explanation import Clues, explain
+from shardlift.verify.compare.explanation import explain
 from shardlift.verify.compare.verdicts import LeafDifference
 
 
@@ -15,9 +15,8 @@ def _finding(part: Part, cause: str = "", call: int = 0, about: str = "") -> Lea
 
 def test_nothing_is_explained_if_nothing_differs() -> None:
     close = LeafDifference("x", 0, Part.OUTPUTS, "differs", cause="rounding", close=True)
-    clues = Clues(own=True, inputs="x")
-    assert list(explain([close], clues)) == []
-    assert list(explain([], Clues(inputs="x"))) == []
+    assert list(explain([close], True, "x")) == []
+    assert list(explain([], None, "x")) == []
 
 
 @pytest.mark.parametrize(
@@ -47,18 +46,13 @@ def test_nothing_is_explained_if_nothing_differs() -> None:
     ],
 )
 def test_causes_of_arrays(findings: list[LeafDifference], causes: list[str]) -> None:
-    assert list(explain(findings, Clues())) == causes
+    assert list(explain(findings)) == causes
 
 
 DIFFERENT = [_finding(Part.OUTPUTS)]
 
 
-@pytest.mark.parametrize(
-    ("findings", "clues", "causes"),
-    [
-        (DIFFERENT, Clues(inputs="x: too large"), ["its inputs differ: x: too large"]),
-        (DIFFERENT, Clues(own=True, inputs="x: too large"), []),
-    ],
-)
-def test_causes_of_calls(findings: list[LeafDifference], clues: Clues, causes: list[str]) -> None:
-    assert list(explain(findings, clues)) == causes
+@pytest.mark.parametrize("itself", [True, False, None])
+def test_other_inputs_are_a_cause_unless_the_function_differs_itself(itself: bool | None) -> None:
+    causes = [] if itself else ["its inputs differ: x: too large"]
+    assert list(explain(DIFFERENT, itself, "x: too large")) == causes

@@ -74,7 +74,7 @@ class CollectiveComparison:
         if pair.devices == 1 and self.results > compared:
             pair.gaps[GapKind.ONE_DEVICE, ""] += 1
         for finding in self._without_exchanged(sides, far):
-            pair.clues.own = True
+            pair.itself = True
             pair.add(finding)
 
     def _note_alone(self, samples: SamplePair, sides: ArrayLists, alone: ArrayLists) -> None:

@@ -1,32 +1,22 @@
-"""Explains why a site differs, from its findings and from clues in its calls."""
+"""Explains why a site differs, from its findings and from its inputs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from shardlift.capture.schema import Part
 from shardlift.report.numbers import count
 from shardlift.verify.compare.verdicts import LeafDifference
 
 
-@dataclass
-class Clues:
-    """What the calls of a site show, besides the arrays that differ."""
+def explain(
+    findings: Collection[LeafDifference], itself: bool | None = None, inputs: str = ""
+) -> Iterator[str]:
+    """The likely causes, each once.
 
-    own: bool = False  # a call differs although its inputs are equal
-    other_inputs: bool = False  # a call differs, and so do its inputs
-    inputs: str = ""  # the first inputs that differ, and why
-
-    @property
-    def itself(self) -> bool | None:
-        """Whether the function itself differs, not only its inputs; None if not known."""
-        return True if self.own else False if self.other_inputs else None
-
-
-def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]:
-    """The likely causes, each once: what the calls show comes first, then what arrays show."""
+    ``itself``: whether the function itself differs; ``inputs``: its first inputs that differ.
+    """
     far = [finding for finding in findings if not finding.close]
     inside = [finding for finding in far if finding.part == Part.INSIDE]
     for cause, number in _count_causes(inside).items():
@@ -34,10 +24,10 @@ def explain(findings: Collection[LeafDifference], clues: Clues) -> Iterator[str]
         is_one_line = number == len(inside) and len(lines) == 1
         what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
         yield f"{what}: {cause}"
-    if not inside and (clues.own or not clues.inputs):  # of other inputs it is no cause
+    if not inside and (itself or not inputs):  # of other inputs it is no cause
         yield from _of_outputs([f for f in far if f.part == Part.OUTPUTS])
-    if not clues.own and clues.inputs and far:
-        yield f"its inputs differ: {clues.inputs}"
+    if not itself and inputs and far:
+        yield f"its inputs differ: {inputs}"
 
 
 def _of_outputs(outputs: Collection[LeafDifference]) -> Iterator[str]:

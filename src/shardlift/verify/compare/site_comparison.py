@@ -8,8 +8,8 @@ from collections.abc import Collection
 from shardlift.capture.layouts import same_digest, together
 from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import Part, Sample, SiteKind, Values
-from shardlift.verify.compare import causes
 from shardlift.verify.compare.captured_run import CapturedArray, forms_of, same_values
+from shardlift.verify.compare.causes import likely
 from shardlift.verify.compare.collective_comparison import CollectiveComparison
 from shardlift.verify.compare.explanation import explain
 from shardlift.verify.compare.leaf_comparison import Maps, identical, is_array, structure
@@ -32,7 +32,7 @@ class SiteComparison:
     def __init__(self, pair: SitePair, elsewhere: Collection[CallKey] = ()) -> None:
         """``elsewhere``: calls whose inputs differ in another process of the job."""
         self.pair, self.sites, self.elsewhere = pair, pair.sites, elsewhere
-        self.clues, self.gaps, self.notes = pair.clues, pair.gaps, pair.notes
+        self.gaps, self.notes = pair.gaps, pair.notes
         self.collectives = CollectiveComparison(pair)
         self._output_pairs: dict[tuple[int, int], LeafPairs] = {}
         self.leaves = self.calls = 0
@@ -55,6 +55,7 @@ class SiteComparison:
                 self.gaps[GapKind.TRANSFORMED, ""] += site.transformed
         verdict = self._verdict()
         is_different = verdict is Verdict.DIFFERENT
+        causes = explain(self.pair.findings.values(), self.pair.itself, self.pair.inputs)
         return SiteVerdict(
             verdict,
             place_of(self.sites[0], self.pair.runs[0].capture),
@@ -65,11 +66,11 @@ class SiteComparison:
             collective_calls=self.collectives.calls,
             differing_calls=self.pair.differing,
             findings=tuple(self.pair.findings.values()),
-            causes=tuple(explain(self.pair.findings.values(), self.clues)) if is_different else (),
+            causes=tuple(causes) if is_different else (),
             notes=tuple(self.notes),
             gaps=tuple(Gap(*gap, count) for gap, count in self.gaps.items()),
             outputs_only=all(s.inside is None and not s.hidden for s in (*before, *after)),
-            itself=self.clues.itself,
+            itself=self.pair.itself,
         )
 
     def _verdict(self) -> Verdict:
@@ -102,9 +103,9 @@ class SiteComparison:
         bad = self._compare_outputs((left, right), self._pair_outputs(old, new))
         self.calls += 1
         self.pair.differing += bad
-        self.clues.own |= bad and same_inputs
+        if bad:
+            self.pair.itself = self.pair.itself or same_inputs
         if bad and not same_inputs:
-            self.clues.other_inputs = True
             self.notes["in some calls the inputs differ too, so the outputs do"] = None
             self._explain_inputs(left, right)
         if same_inputs or not bad:
@@ -130,9 +131,7 @@ class SiteComparison:
             what = f"the call raised an error {which}{f': {error}' * bool(error)}"
         self.pair.differing += 1
         self.pair.add(LeafDifference("", left.call, Part.CALLS, what))
-        is_own = self._same_inputs(left, right)
-        self.clues.own |= is_own
-        self.clues.other_inputs |= not is_own
+        self.pair.itself = self.pair.itself or self._same_inputs(left, right)
 
     def _compare_outputs(self, samples: SamplePair, paired: LeafPairs) -> bool:
         """Compare the outputs of a call. Returns whether they differ."""
@@ -195,7 +194,7 @@ class SiteComparison:
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
         """Explain the first inputs that differ."""
         inputs = self.pair.arrays((left, right), Part.INPUTS)
-        if self.clues.inputs or not all(inputs):
+        if self.pair.inputs or not all(inputs):
             return
         for i, j in pair_leaves(*forms_of(inputs)).pairs:
             before, after = inputs[0][i], inputs[1][j]
@@ -203,9 +202,9 @@ class SiteComparison:
             if structure(*forms, self.maps) or identical(forms, digests, self.maps):
                 continue
             arrays = self.pair.values(before, after)
-            self.clues.inputs = f"{before.form.path}, in call {left.call + 1}"
+            self.pair.inputs = f"{before.form.path}, in call {left.call + 1}"
             if arrays is not None:
                 aligned = together(*arrays, (before.form.axis, after.form.axis))
-                if cause := causes.likely(*aligned, self.pair.devices):
-                    self.clues.inputs += f": {cause}"
+                if cause := likely(*aligned, self.pair.devices):
+                    self.pair.inputs += f": {cause}"
             return

@@ -14,7 +14,6 @@ from shardlift.verify.compare.captured_run import (
     CapturedArray,
     CapturedRun,
 )
-from shardlift.verify.compare.explanation import Clues
 from shardlift.verify.compare.leaf_comparison import words
 from shardlift.verify.compare.verdicts import GapKind, LeafDifference
 
@@ -22,7 +21,7 @@ SamplePair = tuple[Sample, Sample]  # of the two programs
 
 
 class SitePair:
-    """A pair of sites, with the findings, gaps and clues that were collected so far."""
+    """A pair of sites, with the findings and gaps that were collected so far."""
 
     def __init__(
         self, runs: tuple[CapturedRun, CapturedRun], numbers: tuple[int, int], tolerance: Tolerance
@@ -34,7 +33,8 @@ class SitePair:
         self.notes: dict[str, None] = {}
         self.gaps: Counter[tuple[GapKind, str]] = Counter()
         self.differing = 0  # calls
-        self.clues = Clues()
+        self.itself: bool | None = None  # whether a call differs although its inputs are equal
+        self.inputs = ""  # the first inputs that differ, and why
 
     def arrays(self, samples: SamplePair, part: Part) -> ArrayLists:
         """The arrays of one part of a call, in both programs."""

@@ -136,6 +136,14 @@ def test_what_a_guard_hides_is_listed() -> None:
             "jax.distributed.initialize()\n\n"
             "def wait():\n    multihost_utils.sync_global_devices('wait')\n",
         ),
+        # What the copies of JAX's initializers have.
+        (
+            "import jax\ndef fans(shape: jax.core.NamedShape, axis=0):\n    return shape[axis]\n"
+            "def init(shape):\n    shape = jax.core.as_named_shape(shape)\n"
+            "    return fans(jax.core.canonicalize_shape(shape))\n",
+            "def fans(shape: tuple, axis=0):\n    return shape[axis]\n"
+            "def init(shape):\n    return fans(tuple(shape))\n",
+        ),
         (
             "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n"
             "@jax.jit\n@jax.pmap\ndef h(x):\n    return x\n",

@@ -60,6 +60,12 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
             return _with_argument(file, call, "jax.enable_x64", "False")
         case "jax.lax.pvary", 2, 0:
             return _with_argument(file, call, "jax.lax.pcast", f", to={string(file, 'varying')}")
+        # What copies of JAX's initializers have, such as those of T5X in whisper-jax.
+        case "jax.core.as_named_shape", 1, 0:
+            return _same(file, call, call.args[0])
+        case "jax.core.canonicalize_shape", 1, 0:
+            text = f"tuple({file.text(call.args[0])})"
+            return SuccessorCall((file.replace(call, text),))
         # The same random bits: it shuffled each line along the axis on its own.
         case "jax.random.shuffle", 2 | 3, _:
             return _with_argument(file, call, "jax.random.permutation", ", independent=True")
@@ -77,10 +83,12 @@ def _with_argument(file: File, call: ast.Call, successor: str, text: str) -> Suc
 
 
 def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:
-    """The text that takes the place of a removed constant."""
+    """The text that takes the place of a removed constant, or of a class in an annotation."""
+    parent = file.index.parents.get(node)
+    if row.name == "jax.core.NamedShape" and isinstance(parent, ast.arg):
+        return file.replace(node, "tuple")
     if row.name not in _VALUES:
         return None
-    parent = file.index.parents.get(node)
     text = _VALUES[row.name].format(file.text(node.value))
     is_bound = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow)
     return file.replace(
@@ -148,6 +156,14 @@ def _of_result(file: File, call: ast.Call, attribute: str, successor: str) -> Su
         return None
     rest = Edit(file.stretch(*end(call), *end(parent)), "")
     return SuccessorCall((rest,), successor)
+
+
+def _same(file: File, call: ast.Call, value: ast.expr) -> SuccessorCall:
+    """One of the arguments, for a function that returns it."""
+    text, statement = file.text(value), file.index.parents.get(call)
+    if isinstance(statement, ast.Assign) and [*map(file.text, statement.targets)] == [text]:
+        return SuccessorCall((delete(file, statement),))  # `x = x`
+    return SuccessorCall((file.replace(call, text),))
 
 
 def _update(file: File, call: ast.Call, method: str) -> SuccessorCall | None:

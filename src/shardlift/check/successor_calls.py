@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.removed_names import OPTIONS, Removed
-from shardlift.source.scopes import end
+from shardlift.source.scopes import all_arguments, end
 from shardlift.source.statements import delete, string
 from shardlift.source.values import Result
 
@@ -85,8 +85,9 @@ def _with_argument(file: File, call: ast.Call, successor: str, text: str) -> Suc
 def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:
     """The text that takes the place of a removed constant, or of a class in an annotation."""
     parent = file.index.parents.get(node)
-    if row.name == "jax.core.NamedShape" and isinstance(parent, ast.arg):
-        return file.replace(node, "tuple")
+    if row.name == "jax.core.NamedShape" and isinstance(parent, ast.FunctionDef):
+        is_type = any(argument.annotation is node for argument in all_arguments(parent.args))
+        return file.replace(node, "tuple") if is_type else None
     if row.name not in _VALUES:
         return None
     text = _VALUES[row.name].format(file.text(node.value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
@@ -25,7 +26,8 @@ def delete(file: File, statement: ast.stmt) -> Edit:
     start = statement.lineno, statement.col_offset
     if is_alone(file, statement):
         first = _first_line(file, statement)
-        return cut(file, (first, 0), _line_below(file, statement, first))
+        below = _line_below(file, statement, first)
+        return cut(file, (first - _needless_gap(file, first, below), 0), below)
     following = block[block.index(statement) + 1 :][:1]
     if following and following[0].lineno == statement.end_lineno:
         return cut(file, start, (following[0].lineno, following[0].col_offset))
@@ -66,6 +68,15 @@ def _line_below(file: File, statement: ast.stmt, first: int) -> int:
             break
         below += 1
     return below
+
+
+def _needless_gap(file: File, first: int, below: int) -> int:
+    """How many of the blank lines above deleted lines go along: those below are as many."""
+    if file.source.cells is not None:
+        return 0
+    above, under = reversed(file.lines[: first - 1]), file.lines[below - 1 :]
+    gaps = (takewhile(lambda line: not line.strip(), lines) for lines in (above, under))
+    return min(len([*gap]) for gap in gaps)
 
 
 def _first_line(file: File, statement: ast.stmt) -> int:

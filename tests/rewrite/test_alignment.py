@@ -49,6 +49,13 @@ def test_a_line_that_would_be_too_long_is_broken(before: str, after: str) -> Non
     assert text == f"import jax\n{after.format('tree_util.tree_map')}\n"
 
 
+def test_strings_do_not_say_how_long_lines_may_be() -> None:
+    text = f"import jax\nxs = [\n{3 * ('    ' + repr('a' * 96) + chr(10))}]\n"
+    line = f"abcd = jax.{{}}({LONG}, bcdefghijk)\n"
+    after = migrated(text + line.format("tree_map"), settings=Settings(oldest=(0, 4, 1)))
+    assert after == f"{text}abcd = jax.tree_util.tree_map(\n    {LONG}, bcdefghijk\n)\n"
+
+
 def test_the_lines_of_a_call_that_becomes_one_are_broken() -> None:
     call = "  {0} = jax.ops.index_update(\n      {0}, jax.ops.index[0], -jnp.inf)\n"
     text = f"import jax\ndef f():\n{call.format('x' * 31)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,6 +12,8 @@ from shardlift.source.scopes import index_of
 from shardlift.source.text import usual_quote
 
 _WIDTHS = (80, 88, 100, 120)
+# Formatters leave addresses, comments and long strings on one line.
+_NEVER_BROKEN = re.compile(r"""http|^\s*#|"[^"]{30,}"|'[^']{30,}'""")
 _FEW = 3  # lines that are longer than others may be
 
 
@@ -83,7 +86,7 @@ class Style:
     def of(cls, text: str) -> Style:
         """The style that most lines of a text follow."""
         lines = text.splitlines()
-        code = [line for line in lines if "http" not in line and not line.lstrip().startswith("#")]
+        code = [line for line in lines if not _NEVER_BROKEN.search(line)]
         fits = (w for w in _WIDTHS if sum(len(line) > w for line in code) < _FEW)
         quote = usual_quote(text)
         return cls(next(fits, _WIDTHS[-1]), _indent(lines), quote)

@@ -1,8 +1,7 @@
 """``pytest -p shardlift.pytest``: runs an unmodified test suite of pmap programs on today's JAX.
 
 Everything that `shardlift.legacy` restores is in place before the first test or conftest is
-imported. ``--shardlift-devices 8`` gives the tests virtual CPU devices. The fixture
-``assert_same_as_pmap`` is the function of `shardlift.testing`.
+imported. ``--shardlift-devices 8`` gives the tests virtual CPU devices.
 """
 
 from __future__ import annotations
@@ -40,14 +39,6 @@ def _use_devices(devices: int) -> None:
         use_virtual_devices(devices)
     except RuntimeError as error:
         raise pytest.UsageError(f"--shardlift-devices {devices} comes too late, {error}") from None
-
-
-@pytest.fixture(scope="session", name="assert_same_as_pmap")
-def _assert_same_as_pmap() -> Any:
-    """`shardlift.testing.assert_same_as_pmap`, without an import."""
-    from shardlift.testing import assert_same_as_pmap
-
-    return assert_same_as_pmap
 
 
 def pytest_unconfigure() -> None:

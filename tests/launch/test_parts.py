@@ -23,28 +23,13 @@ def test_only_a_module_has_a_package():
     assert Program("train.py").package == ""
 
 
-@pytest.mark.parametrize(
-    ("given", "threads"),
-    [
-        ({"NPROC": "1"}, "8"),  # fewer cores than threads that are needed
-        ({"NPROC": "7"}, "8"),
-        ({"NPROC": "8"}, None),  # enough: nothing is set
-        ({"NPROC": "1", "PJRT_NPROC": "3"}, "3"),  # the user's own
-    ],
-)
-def test_four_devices_have_eight_threads(given: dict[str, str], threads: str | None):
-    env = dict(given)
-    virtual_devices(4, env)
-    assert env.get("PJRT_NPROC") == threads
-
-
-def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
-    env: dict[str, str] = {}
-    virtual_devices(8, env)
-    assert "PJRT_NPROC" not in env
-    virtual_devices(9, env)
-    assert env["PJRT_NPROC"] == "18"
+def test_each_device_has_two_threads_and_each_core_one(monkeypatch: pytest.MonkeyPatch):
+    """Of the cores, those that this process may use."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(17)), raising=False)
+    for devices, threads in ((8, "17"), (9, "18")):
+        env: dict[str, str] = {}
+        virtual_devices(devices, env)
+        assert env["PJRT_NPROC"] == threads
 
 
 @given(st.lists(st.text("ab\n", max_size=6), max_size=8))

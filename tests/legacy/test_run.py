@@ -143,16 +143,14 @@ def test_the_pytest_plugin(tmp_path: Path):
     (tmp_path / "test_old.py").write_text(
         "import jax\n\ndef test():\n    assert jax.tree_map(abs, [-1]) == [1]\n"
         "    assert 'PmapFunction' in str(type(jax.pmap(abs)))\n"
-        "    assert jax.local_device_count() == 3\n\n"
-        "def test_fixture(assert_same_as_pmap):\n"
-        "    assert_same_as_pmap(abs, abs, jax.numpy.ones(3))\n"
+        "    assert jax.local_device_count() == 3\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     plain = children.run(command, cwd=tmp_path)
     assert plain.returncode != 0
     plugin = ["-p", "shardlift.pytest", "--shardlift-devices", "3"]
     ours = children.run([*command, *plugin], cwd=tmp_path)
-    assert "2 passed" in ours.stdout, ours.stdout + ours.stderr
+    assert "1 passed" in ours.stdout, ours.stdout + ours.stderr
 
 
 def test_the_first_line_of_a_notebook_on_colab(tmp_path: Path) -> None:

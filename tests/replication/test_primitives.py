@@ -140,15 +140,13 @@ def primitive(name):
 ADD = primitive("add")  # in a module, as the primitives of a library are
 
 
-def test_an_unknown_primitive_is_not_trusted_unless_told_to():
+def test_an_unknown_primitive_is_not_trusted():
     made = primitive("of_a_library")
     fun = shardlift.pmap(lambda w: made.bind(w) + 1, "i")
     found = shardlift.replication(fun, same(), equal=0)
     assert not found.proven
     assert "of_a_library at" in str(found)
     assert "is an unknown primitive" in str(found)
-    assert shardlift.replication(fun, same(), equal=0, pure=["of_a_library"]).proven
-    assert not shardlift.replication(fun, rows(), pure=["of_a_library"]).proven
 
 
 def test_a_primitive_with_a_name_of_jaxs_is_not_taken_for_jaxs():

@@ -250,12 +250,6 @@ def test_not_a_function():
         shardlift.replication(3, rows())
 
 
-def test_not_mapped_but_with_a_collective():
-    with pytest.raises(NameError, match="unbound axis name") as caught:
-        shardlift.replication(step, STATE, BATCH)
-    assert "step is not mapped: pass the result of pmap" in caught.value.__notes__[-1]
-
-
 # ---- where JAX says less
 
 

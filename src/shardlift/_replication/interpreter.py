@@ -107,10 +107,8 @@ Rule = Callable[["Interpreter", Any, list[Value], MapScope], Sequence[Value]]
 class Interpreter:
     """Interprets jaxprs, each once for the same varying inputs."""
 
-    def __init__(self, rules: dict[str, Rule], pure: Iterable[str] = ()) -> None:
-        """``pure`` names further primitives that depend only on their operands."""
+    def __init__(self, rules: dict[str, Rule]) -> None:
         self._rules = rules
-        self._pure = frozenset(pure)
         self._kinds: dict[Any, Rule | None] = {}
         self._seen: dict[Any, tuple[Any, list[Value]]] = {}
 
@@ -153,9 +151,7 @@ class Interpreter:
         """The rule of a primitive; None for a plain function of its operands."""
         name = primitive.name
         rule: Rule | None
-        if name in self._pure:
-            rule = None
-        elif not is_jax_primitive(primitive):
+        if not is_jax_primitive(primitive):
             rule = _unknown
         else:
             rule = self._rules.get(name, None if name in PLAIN else _unknown)

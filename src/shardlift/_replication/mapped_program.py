@@ -101,11 +101,7 @@ def trace_function(
         return fun(*(given.get(k, arg) for k, arg in enumerate(args)), **{**kwargs, **named})
 
     leaves = [args[k] for k in dynamic]
-    try:
-        jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, named)
-    except NameError as error:
-        error.add_note(f"{name} is not mapped: pass the result of pmap.")
-        raise
+    jaxpr, output = jax.make_jaxpr(program, return_shape=True)(leaves, named)
     return MappedProgram(
         name, jaxpr, argument_names(fun, tuple(leaves), named, dynamic), output, tuple(static)
     )
@@ -116,20 +112,11 @@ def _is_static(arg: Any) -> bool:
 
     An argument without arrays is not split over devices, static or not: it is the same on all.
     """
-    leaves = jax.tree.leaves(arg)
     try:
         hash(arg)
     except TypeError:
-        return not all(map(_traceable, leaves))
-    return not any(hasattr(leaf, "dtype") for leaf in leaves)
-
-
-def _traceable(leaf: Any) -> bool:
-    try:
-        jax.typeof(leaf)
-    except TypeError:
         return False
-    return True
+    return not any(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(arg))
 
 
 # ---- the map of a program

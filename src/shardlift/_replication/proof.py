@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -31,7 +31,6 @@ def replication(
     fun: Callable[..., Any],
     *args: Any,
     equal: Any = (),
-    pure: Iterable[str] = (),
     **kwargs: Any,
 ) -> Replication:
     """Prove which outputs of ``fun`` are equal on all devices, bit by bit.
@@ -45,8 +44,6 @@ def replication(
       *args: the arguments of a call; arrays, or anything with a shape and a dtype.
       equal: which mapped arguments are the same on all devices, by position or name:
         ``equal=(0, "rng")``. Arguments with ``in_axes=None`` are always equal.
-      pure: names of further primitives, for example your own, that depend only on their
-        operands.
       **kwargs: arguments of ``fun`` passed by keyword.
 
     >>> import jax.numpy as jnp, shardlift
@@ -67,7 +64,7 @@ def replication(
         )
     site = site_behind(fun)
     program = trace_site(site, args, kwargs) if site else trace_function(fun, args, kwargs)
-    return prove(program, equal_leaves(equal, fun, args, kwargs, program.static), pure)
+    return prove(program, equal_leaves(equal, fun, args, kwargs, program.static))
 
 
 def equal_leaves(
@@ -104,7 +101,7 @@ def equal_leaves(
     return flags
 
 
-def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -> Replication:
+def prove(program: MappedProgram, equal: list[bool]) -> Replication:
     """Prove it for a traced program; ``equal`` has a flag for each leaf of its arguments."""
     mapped, origins = find_map(program)
     if mapped is None:
@@ -117,7 +114,7 @@ def prove(program: MappedProgram, equal: list[bool], pure: Iterable[str] = ()) -
         _input_value(scope, origin, spec, equal)
         for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
     ]
-    values = Interpreter(RULES, pure).run(mapped.eqn.params["jaxpr"], inputs, scope)
+    values = Interpreter(RULES).run(mapped.eqn.params["jaxpr"], inputs, scope)
     outcomes = [_outcome(program, origin, mapped, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
     tree: Any = jax.tree.structure(program.output)

@@ -11,7 +11,6 @@ from shardlift.launch.stuck import StuckJob, StuckProcess
 
 __all__ = ["explain_error", "explain_stuck"]
 
-_MOST_FRAMES = 6  # of a stack
 _IN_STEP = (
     "every process must make the same calls in the same order; print and save under "
     "`if jax.process_index() == 0:`, but compute outside of it"
@@ -62,9 +61,7 @@ def _explain_stack(state: StuckProcess) -> Iterator[str]:
     else:
         innermost, *outer = state.stack
         yield f"waits at {_show(innermost)}"
-        yield from (f"called at {_show(frame)}" for frame in outer[:_MOST_FRAMES])
-        if len(outer) > _MOST_FRAMES:
-            yield f"... and {len(outer) - _MOST_FRAMES} more"
+        yield from (f"called at {_show(frame)}" for frame in outer)
 
 
 def _show(frame: StackFrame) -> str:

@@ -12,7 +12,7 @@ import runpy
 import sys
 import traceback
 import types
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,15 +137,14 @@ def virtual_devices(devices: int, environ: MutableMapping[str, str]) -> None:
     A number of threads that is set already, by ``PJRT_NPROC``, stays.
 
     >>> from shardlift.launch.program import virtual_devices
-    >>> env = {"NPROC": "2"}
+    >>> env = {"PJRT_NPROC": "2"}
     >>> virtual_devices(4, env)
     >>> env
-    {'NPROC': '2', 'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '4', 'PJRT_NPROC': '8'}
+    {'PJRT_NPROC': '2', 'JAX_PLATFORMS': 'cpu', 'JAX_NUM_CPU_DEVICES': '4'}
     """
     environ.update(JAX_PLATFORMS="cpu", JAX_NUM_CPU_DEVICES=str(devices))
-    threads = _THREADS_PER_DEVICE * devices
-    if threads > _default_threads(environ):
-        environ.setdefault("PJRT_NPROC", str(threads))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    environ.setdefault("PJRT_NPROC", str(max(_THREADS_PER_DEVICE * devices, cores or 1)))
 
 
 def use_virtual_devices(devices: int) -> None:
@@ -162,16 +161,6 @@ def use_virtual_devices(devices: int) -> None:
             f"JAX has already started: {error}. Set JAX_PLATFORMS=cpu "
             f"JAX_NUM_CPU_DEVICES={devices} in the environment instead."
         ) from None
-
-
-def _default_threads(environ: Mapping[str, str]) -> int:
-    """How many threads XLA starts where neither the devices nor ``PJRT_NPROC`` ask for more."""
-    given = environ.get("NPROC", "")
-    if given.isdecimal():
-        return int(given)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS
 
 
 def report_uncaught(error: BaseException) -> tuple[int, str]:

@@ -152,12 +152,6 @@ KEPT_BY_HELPER: dict[str, dict[str, str]] = {
     ),
 }
 KEPT: dict[str, dict[str, str]] = {
-    "axes of a tree": _program(
-        "def f(d, y):\n    return {'a': d['a'] + y, 'b': d['b'][0]}\n\n\n"
-        "def main():\n"
-        "    p = jax.pmap(f, in_axes=({'a': 0, 'b': None}, 0), out_axes={'a': 0, 'b': None})\n"
-        "    return p({'a': x, 'b': [x, x]}, x)\n"
-    ),
     "static arguments": _program(
         "@functools.partial(jax.pmap, static_broadcasted_argnums=(1,))\n"
         "def f(x, n, y):\n    return x ** n + y if isinstance(n, int) else 'traced'\n\n\n"
@@ -184,12 +178,6 @@ KEPT: dict[str, dict[str, str]] = {
         "    transform = jax.pmap if n < 1 else jax.jit\n"
         "    return f(x), transform(lambda x: x - 3)(x)\n"
     ),
-    "a partial of pmap": _program(
-        "pmap = functools.partial(jax.pmap, axis_name='i')\n\n\n"
-        "def main():\n"
-        "    f = pmap(lambda x, y: jax.lax.psum(x, 'i') + y, in_axes=(0, None))\n"
-        "    return f(x, 1.0)\n"
-    ),
     "a function around pmap": _program(
         "def parallel(f, **options):\n    return jax.pmap(f, axis_name='i', **options)\n\n\n"
         "def main():\n"
@@ -201,11 +189,6 @@ KEPT: dict[str, dict[str, str]] = {
         "    inner = dict()\n"
         "    p = jax.pmap(jax.pmap(f, 'j', in_axes=(0, None), out_axes=1), 'i', in_axes=(1, 0))\n"
         "    return p(np.arange(24.0).reshape(4, 2, 3), np.arange(6.0).reshape(2, 3))\n"
-    ),
-    "under jit": _program(
-        "def main():\n"
-        "    f = jax.jit(jax.pmap(lambda x, y: x * y, in_axes=(0, None)))\n"
-        "    g = jax.jit(lambda x: jax.pmap(jnp.sin)(x) + 1)\n    return f(x, 2.0), g(x)\n"
     ),
     "a package with a wrapper": {
         "main.py": "import numpy as np\nfrom legacy_pkg.train import run\n\n\n"

@@ -79,14 +79,6 @@ def test_placing_is_that_of_the_library(emitted: Any, kind: str) -> None:
     _alike(one, shardlift.device_put_sharded(shards, devices), weak=False)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LEAVES if kind != "empty"])
-def test_reading_gives_the_first_row(emitted: Any, kind: str) -> None:
-    stacked = shardlift.replicate(LEAVES[kind]())
-    with jax.transfer_guard("disallow"):
-        row = emitted.unreplicate(stacked)
-    _alike(row, shardlift.unreplicate(stacked))
-
-
 def test_prefetching_keeps_order_and_looks_so_far_ahead(emitted: Any) -> None:
     taken: list[int] = []
 

@@ -19,6 +19,7 @@ from shardlift.source.project import Project
 from shardlift.source.text import Source
 from tests import children
 from tests.notebooks import notebook, sources
+from tests.rewrite.test_programs import migrated
 
 Files = dict[str, str]
 
@@ -176,6 +177,18 @@ def test_a_helper_that_one_file_needs_is_in_that_file() -> None:
     result = migrate(list(texts), lambda path: texts[path].encode(), texts.__contains__)
     assert "def spmd_map(" in result.changed[0].after
     assert not result.helper_modules
+
+
+def test_a_module_that_is_there_gets_what_more_is_needed() -> None:
+    files, _ = migrated({"p/__init__.py": "", "p/a.py": SITE, "p/b.py": SITE})
+    module = files["p/_spmd.py"]
+    placed = "import jax\n\nx = jax.device_put_replicated(1, jax.devices())\n"
+    files, _ = migrated(files | {"p/c.py": placed})
+    assert "._spmd import device_put_replicated\n" in files["p/c.py"]
+    after = files["p/_spmd.py"]
+    assert after.partition("def spmd_map")[2].startswith(module.partition("def spmd_map")[2])
+    assert after.count("def spmd_map(") == after.count("def device_put_replicated(") == 1
+    assert migrated(files)[0] == files
 
 
 def test_the_import_is_among_those_of_the_folder() -> None:

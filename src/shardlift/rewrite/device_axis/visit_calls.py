@@ -135,15 +135,8 @@ def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
             base, given = v.value(func.value), v.value(arguments[0])
             base.part(EACH).unify(given.each() if func.attr == "extend" else given)
             return Cell()
-        case "replace" | "_replace", count if count == len(node.keywords):
-            cell = v.value(func.value).tree()  # a state, some of whose fields are others now
-            for argument in arguments:
-                cell = cell.unify(v.value(argument).tree())
-            return cell
-        case "block_until_ready" | "copy", 0:
+        case "block_until_ready", 0:
             return v.value(func.value)
-        case "pop" | "popleft", 0:
-            return v.value(func.value).each()
         case "items" | "values", 0:
             base, element = v.value(func.value).tree(), (cell := Cell()).part(EACH)
             (element.part(1) if func.attr == "items" else element).unify(base)

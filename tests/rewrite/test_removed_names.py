@@ -16,6 +16,7 @@ from tests.rewrite.steps import migrated, refused, results
     [
         "import jax\ny = jax.tree.map(f, x)\n",
         "try:\n    from jax import tree_map\nexcept ImportError:\n    from jax.tree import map\n",
+        "import jax\ntry:\n    y = jax.tree_map(f, x)\nexcept:\n    y = 1\n",
         "import jax\nif hasattr(jax, 'tree_map'):\n    y = jax.tree_map(f, x)\n",
         "import jax\nif jax.__version__ < '0.4':\n    y = jax.tree_map(f, x)\n",
         "import mylib as jax\ny = jax.tree_map(f, x)\n",
@@ -215,6 +216,12 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
     assert any(words in why for why in refused(rewrite, text) for words in ("delete it", "write"))
 
 
+def test_a_name_that_stays_is_named_although_another_of_its_import_moves() -> None:
+    text = "from jax import spmd_mode, tree_map\nwith spmd_mode('allow_all'):\n    tree_map(f, x)\n"
+    assert "from jax.tree_util import tree_map" in migrated(text)
+    assert len(refused(rewrite, text)) == 1
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -253,7 +260,12 @@ def test_a_line_changes(before: str, after: str) -> None:
             "y = tm(f, x), tree_leaves(jit)\n",
         ),
         (
-            "import os\nos.environ['JAX_PMAP_SHMAP_MERGE'] = '0'\nimport jax\ny = jax.jit(f)\n",
+            "from jax.lax_linalg import cholesky\ny = cholesky(x)\n",
+            "from jax.lax.linalg import cholesky\ny = cholesky(x)\n",
+        ),
+        (
+            "import os\nos.environ['JAX_PMAP_SHMAP_MERGE'] = '0'\n"
+            "os.environ.setdefault('JAX_PMAP_SHMAP_MERGE', '0')\nimport jax\ny = jax.jit(f)\n",
             "import jax\ny = jax.jit(f)\n",
         ),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlift.source.model import Version, version
-from shardlift.source.target import NEWEST_FLAX, Pin, newest_flax
+from shardlift.source.target import NEWEST_FLAX, Pin, newest_flax, oldest_flax
 
 SILENT = ("", "# flax", "jax==0.4.1", "flaxen<3", "flax = nonsense", "flax<<1", "-r a")
 
@@ -34,6 +34,13 @@ def test_the_newest_flax_that_a_line_allows(line: str, expected: Version | None)
 
 def test_the_tightest_requirement_counts() -> None:
     assert newest_flax(["flax", "flax<0.6", "flax<0.5"]) == (0, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("jax", "flax"), [((0, 4, 35), (0,)), ((0, 4, 36), (0, 10)), ((0, 12), (0, 12, 7))]
+)
+def test_the_oldest_flax_that_runs_with_a_jax(jax: Version, flax: Version) -> None:
+    assert oldest_flax(jax) == flax
 
 
 def test_a_version_is_its_numbers() -> None:

@@ -12,11 +12,12 @@ from tests.verify.recording import taped
 
 def test_inputs_and_outputs_are_on_tape() -> None:
     x = jnp.arange(4.0)
-    (site,) = taped(lambda: jax.jit(lambda x, n: x * n, static_argnums=1)(x, 2)).capture.sites
+    add = lambda n, y, z: n * y + z
+    (site,) = taped(lambda: jax.jit(add, static_argnums=0)(2, x, x)).capture.sites
     (sample,) = site.samples
     assert sample.inputs is not None
     assert sample.outputs is not None
-    assert (len(sample.inputs.digests), len(sample.outputs.digests)) == (1, 1)
+    assert (len(sample.inputs.digests), len(sample.outputs.digests)) == (2, 1)
     assert (sample.failed, sample.order, site.axis_size) == (False, 1, 1)
 
 

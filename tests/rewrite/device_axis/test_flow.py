@@ -75,6 +75,7 @@ BEFORE_PRINT = {
         "        pass\n"
         "    state, loss = p_step(state, state)",
     "unpacked rows": "first, *others = loss",
+    "an operation in place": "state += 1",
     "rows that are iterated over": "for row in state:\n        print(jax_utils.unreplicate(row))",
     "a lambda that is called at once": "(lambda: show(state))()",
     "the bound of a slice": "loader[: size(state)]",

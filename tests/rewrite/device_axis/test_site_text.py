@@ -126,14 +126,22 @@ def test_two_axes_have_two_meshes() -> None:
     assert 'j_mesh = jax.sharding.Mesh(jax.devices(), ("j",))\n' in after
 
 
-def _decorated(arguments: str) -> str:
-    text = SCRIPT.replace("def step(", f"@functools.partial({arguments})\ndef step(")
-    text = text.replace('p_step = jax.pmap(step, axis_name="i")', "").replace("p_step(", "step(")
-    return f"import functools\n{text}"
+COMMENTED = 'functools.partial(\n    jax.pmap,\n    axis_name="i",  # the axis\n)'
+
+
+def _decorated(decorator: str) -> str:
+    text = SCRIPT.replace("def step(", f"@{decorator}\ndef step(").replace("p_step(", "step(")
+    text = text.replace('p_step = jax.pmap(step, axis_name="i")', "")
+    return f"import functools\n{text}" if "functools" in decorator else text
 
 
 def test_the_rows_of_a_decorated_function() -> None:
-    after = written(_decorated('jax.pmap, axis_name="i"'))
+    plain = _decorated("jax.pmap").replace("jax.lax.pmean(", "max(")
+    files = {"main.py": plain, "other.py": plain}  # which import the helper
+    after = migrated(files, goal=Goal.GLOBAL)[0]["main.py"]
+    assert after.startswith("import functools\n")
+    assert "\n@functools.partial(per_row_of, in_axes=(None, 0), out_axes=None)\ndef step(" in after
+    after = written(_decorated('functools.partial(jax.pmap, axis_name="i")'))
     decorators = "@functools.partial(per_row_of, in_axes=(None, 0), out_axes=None)\ndef step("
     assert decorators in after
     assert '@jax.shard_map(\n    mesh=mesh,\n    in_specs=(jax.P(), jax.P("i")),\n' in after
@@ -192,7 +200,7 @@ NOT_PLAIN = {
     _with("axis_size=2"): "it has `axis_size=`",
     _with("backend='cpu'"): "it has `backend=`",
     SCRIPT.replace("step, axis", "step, # of one device\n    axis"): "there are comments inside `",
-    _decorated('\n    jax.pmap,\n    axis_name="i",  # the axis\n'): "there are comments inside `",
+    _decorated(COMMENTED): "there are comments inside `",
     SCRIPT.replace("def main", "def per_row_of(x):\n    return x\n\n\ndef main"):
         "the name `per_row_of` means something else",
     SCRIPT.replace("def step", "jax.distributed.initialize()\n\n\ndef step"):

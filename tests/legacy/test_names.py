@@ -209,6 +209,8 @@ def imported(code: str) -> dict[str, object]:
 MENTIONS = [
     "from jax.core import MainTrace, new_main",
     "from jax._src.core import MainTrace",
+    "import jax\nfrom jax.experimental.host_callback import XlaDevice\n"
+    "assert isinstance(jax.devices()[0], XlaDevice)",
     "import jax.interpreters.masking",
     "from jax.interpreters import masking",
     "import jax\ndef f(x: jax.core.MainTrace) -> jax.core.NamedShape: ...",

@@ -341,6 +341,8 @@ def test_a_site_without_an_axis_takes_that_of_the_others() -> None:
 
 ROWS_THAT_ARE_THE_DEVICES = {
     "in a number": "x = np.zeros((jax.device_count(), 64 // jax.device_count()), np.float32)[:, 0]",
+    "of a function": "def rows(n):\n"
+    "        return n * np.ones(jax.device_count(), np.float32)\n    x = rows(4)",
     "nothing is known of them": "import os; x = getattr(np, 'arange')(len(jax.devices())) * 1.0",
 }
 

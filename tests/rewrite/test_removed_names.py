@@ -216,12 +216,6 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
     assert any(words in why for why in refused(rewrite, text) for words in ("delete it", "write"))
 
 
-def test_a_name_that_stays_is_named_although_another_of_its_import_moves() -> None:
-    text = "from jax import spmd_mode, tree_map\nwith spmd_mode('allow_all'):\n    tree_map(f, x)\n"
-    assert "from jax.tree_util import tree_map" in migrated(text)
-    assert len(refused(rewrite, text)) == 1
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from shardlift.launch.stacks import StackFrame
 from shardlift.launch.stuck import StuckJob, StuckProcess
 
-__all__ = ["explain_error", "explain_stuck"]
-
 _IN_STEP = (
     "every process must make the same calls in the same order; print and save under "
     "`if jax.process_index() == 0:`, but compute outside of it"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from shardlift import _compat
 from shardlift.mapping.plan import Fun
@@ -60,14 +59,9 @@ def site_of(fun: Fun, options: PmapOptions) -> MappedFunction:
             _sites[identity] = weakref.ref(fun, lambda _: _sites.pop(identity, None)), {}
         sites = _sites[identity][1]
         if key not in sites:
-            sites[key] = _make(functools.partial(_alive, reference), fun, options)
+            # Whoever uses the site holds the function.
+            sites[key] = _make(cast("Callable[[], Fun]", reference), fun, options)
         return sites[key]
-
-
-def _alive(reference: weakref.ref[Fun]) -> Fun:
-    target = reference()
-    assert target is not None, "the pmapped function was freed while its pmap is in use"
-    return target
 
 
 def _make(get_fun: Callable[[], Fun], fun: Fun, options: PmapOptions) -> MappedFunction:

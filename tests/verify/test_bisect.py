@@ -153,11 +153,6 @@ def test_a_function_that_differs_from_itself_excuses_none_of_another_line():
     assert not trial_of(outcome(*lambdas), PLACES, unstable_sites(outcome(lambdas[0]))).holds
 
 
-def test_a_function_that_fails_is_not_one_that_differs_from_itself():
-    again = outcome(site("<lambda>", "not compared", 1), site("<lambda>", "identical", 2))
-    assert unstable_sites(again) == set()
-
-
 def test_a_site_of_one_program_only():
     place = SitePlace("a.py", 1, "one", SiteKind.PMAP, 2)
     alone = SiteVerdict(Verdict.NOT_REACHED, place, None)

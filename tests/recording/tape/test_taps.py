@@ -54,10 +54,6 @@ def test_results(check_vma):
     assert hidden == ""
 
 
-def test_no_collectives():
-    assert look(lambda x: x * 2) == ({}, "")
-
-
 def test_several_on_a_line_are_counted():
     found, _ = look(lambda x: x + sum(lax.psum((x[0], 3 * x[0]), "i")))
     np.testing.assert_array_equal(only(found, "psum #1, result")[0], SUM)

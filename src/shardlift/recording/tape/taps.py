@@ -248,10 +248,7 @@ def _opened(closed: Any) -> tuple[Any, Sequence[Any]]:
 
 def _consts(eqn: Any) -> Sequence[Any]:
     """The constants of the jaxpr that a call runs."""
-    for name in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr"):
-        if name in eqn.params:
-            return list(getattr(eqn.params[name], "consts", ()))
-    return ()
+    return next((param.consts for param in eqn.params.values() if hasattr(param, "consts")), ())
 
 
 def _living_equations(jaxpr: Any) -> list[Any]:

@@ -27,7 +27,7 @@ def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
                 left.remove(i)
                 right.remove(partner)
 
-    take(lambda a, b: _share_variable(a, b))
+    take(_share_variable)
     take(lambda a, b: a.function == b.function and _same_calls(a, b))
     take(lambda a, b: a.function == b.function != LAMBDA and a.file == b.file)
     take(lambda a, b: a.function == b.function != LAMBDA)

@@ -43,12 +43,13 @@ def test_lines_do_not_depend_on_the_chunks(chunks: list[str]):
 
 
 def test_explain():
-    text = explain(Failure(1, 3, "Traceback\nValueError: x\n"), 4)
+    text = explain(Failure(1, 3, "Traceback\nValueError: x\n", advice=("look there",)), 4)
     assert text.splitlines() == [
         "shardlift: process 1 of 4 failed first, with exit status 3; the others were stopped",
         "shardlift: its traceback:",
         "Traceback",
         "ValueError: x",
+        "shardlift: look there",
     ]
     text = explain(Failure(0, -6, "", waiting_for=(1, 2)), 3)
     assert "process 0 of 3 was killed by signal 6" in text

@@ -82,7 +82,11 @@ def rewrite_if_most(file: File, goal: Goal) -> Iterator[Match]:
 
 def leaving_sites(file: File) -> frozenset[ast.AST]:
     """The sites that leave pmap only if most sites of the project can."""
-    return frozenset(match.node for match in _plain(file) if match.edits)
+    memo = file.index.memo
+    if leaving_sites not in memo:  # every finding asks
+        memo[leaving_sites] = frozenset(match.node for match in _plain(file) if match.edits)
+    leaving: frozenset[ast.AST] = memo[leaving_sites]
+    return leaving
 
 
 def _read(file: File) -> tuple[list[Match], dict[Mention, Options]]:
@@ -197,10 +201,14 @@ def why_all_stay(project: Project) -> str | None:
 
 
 def _counts(project: Project) -> Iterator[tuple[int, int]]:
-    for file in project.files_with("pmap"):
-        fresh = project.fresh()
-        yield count(fresh.file(file.path))
-        fresh.close()
+    counts: dict[str, tuple[int, int]] = project.memo.setdefault(count, {})
+    for path in project.paths_with("pmap"):
+        if path not in counts:  # else it was counted while it was resolved
+            fresh = project.fresh()
+            for file in fresh.files_with("pmap", among=(path,)):
+                count(file)
+            fresh.close()
+        yield counts.get(path, (0, 0))
 
 
 def count(file: File) -> tuple[int, int]:

@@ -35,10 +35,16 @@ CASES = {
         {**PACKAGE, "third_party/nets/steps.py": SITE},
         "it is in a copy of nets",
     ),
-    "a notebook about pmap": (
-        {"pmap_cookbook.ipynb": notebook(CELL)},
-        "this notebook is about pmap",
+    "a notebook about pmap": ({"pmap_cookbook.ipynb": notebook(CELL)}, "this part of the notebook"),
+    "text about pmap": (
+        {"m.ipynb": notebook(CELL, above="Now use `jax.pmap`:")},
+        "this part of the notebook",
     ),
+    "a part about pmap": (
+        {"m.ipynb": notebook(CELL, above="## SPMD and `pmap`")},
+        "this part of the notebook",
+    ),
+    "a part about training": ({"m.ipynb": notebook(CELL, above="## pmap\nText\n# Training")}, None),
     "a notebook that is exported": (
         {"m.ipynb": notebook(CELL).replace("import jax", "#| default_exp m\\nimport jax")},
         "nbdev makes a module",

@@ -108,6 +108,14 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
         (
+            "from flax.deprecated import nn\nx = nn.softmax(nn.relu(y))\n",
+            "from flax import linen as nn\nx = nn.softmax(nn.relu(y))\n",
+        ),
+        (
+            "from flax import nn as layers\nx = layers.tanh(y)\n",
+            "from flax import linen as layers\nx = layers.tanh(y)\n",
+        ),
+        (
             "from flax import nn\nclass M(nn.Module):\n    act = nn.relu\n",
             "from flax import nn\nclass M(nn.Module):\n    act = nn.relu\n",
         ),

@@ -47,8 +47,27 @@ from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
 _WITH_JAX = frozenset(
-    ("jax", "jax.core", "jax.errors", "jax.lax", "jax.nn", "jax.numpy", "jax.ops", "jax.random")
-) | {"jax.sharding", "jax.tree", "jax.tree_util"}
+    (
+        *(
+            "jax",
+            "jax.core",
+            "jax.errors",
+            "jax.lax",
+            "jax.nn",
+            "jax.numpy",
+            "jax.ops",
+            "jax.random",
+        ),
+        *("jax.sharding", "jax.tree", "jax.tree_util"),
+    )
+)
+# What flax.linen has from JAX, as the old module `nn` of flax had it.
+_OF_JAX = frozenset(
+    {
+        *("elu", "gelu", "initializers", "log_softmax", "one_hot", "relu", "sigmoid"),
+        *("softmax", "softplus", "swish", "tanh"),
+    }
+)
 # Functions without a successor that are so short that a file gets a copy.
 _COPIED = frozenset({"jax.util.safe_map", "jax.util.safe_zip"})
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
@@ -270,6 +289,9 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
     if is_unused(file, alias) or (row.name in _COPIED and alias.asname in (None, alias.name)):
         return _Move()
+    if row.successor == "flax.linen" and alias.name == "nn" and every:
+        used = {getattr(file.index.parents.get(use), "attr", "") for use in every}
+        return _Move(("flax", "linen")) if used <= _OF_JAX else None
     forms = [successor_call(file, use, row) for use in uses]
     successors = {form.successor for form in forms if form is not None}
     if None in forms or len(successors) != 1:

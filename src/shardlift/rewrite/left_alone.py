@@ -15,6 +15,7 @@ from shardlift.rewrite.home import is_test
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention
 
+_ABOUT_PMAP = re.compile(r"(?i)pmap")
 # Folders for code of others.
 _OF_OTHERS = frozenset({"third_party", "thirdparty", "vendor", "vendored", "_vendor", "external"})
 # What nbdev writes at the top of a module that it makes of a notebook, and reads in that notebook.
@@ -29,8 +30,8 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
     reason: str | None = file.memo[why_left_alone]
     if reason is not None:
         return reason
-    if file.source.cells is not None and "pmap" in PurePath(file.path).stem.lower():
-        return "this notebook is about pmap: its text has to change along"
+    if _explains_pmap(file, mention):
+        return "this part of the notebook is about pmap: its text has to change along"
     if _tests_pmap(file, mention):
         return "this test is about pmap, and the code that it tests maps nothing itself"
     return None
@@ -53,13 +54,22 @@ def _copied_project(file: File) -> str | None:
     return None
 
 
+def _explains_pmap(file: File, mention: Mention) -> bool:
+    """Whether a notebook is about pmap, by its name or by the heading and the text above a cell."""
+    cells = file.source.cells
+    if cells is None:
+        return False
+    heading = cells.heading(mention.node.lineno)
+    return any(map(_ABOUT_PMAP.search, (PurePath(file.path).stem, heading)))
+
+
 def _tests_pmap(file: File, mention: Mention) -> bool:
     """Whether a test says that it is about pmap, while no code that it imports uses pmap."""
     if not is_test(file.path):
         return False
     around = (n for n in file.index.ancestors(mention.node) if isinstance(n, _NAMED))
     said = [text for node in around for text in (node.name, ast.get_docstring(node) or "")]
-    if not any("pmap" in text.lower() for text in said):
+    if not any(map(_ABOUT_PMAP.search, said)):
         return False
     tested = file.project.graph.targets(file.path)
     mapping = file.project.files_with("pmap", among=tested)

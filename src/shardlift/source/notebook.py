@@ -18,6 +18,7 @@ _PYTHON_CELLS = ("%%time", "%%timeit", "%%capture", "%%prun", "%%px")
 # Line magics that run the rest of their line, and the options before it.
 _OPTION = r"-(?:[slDT]\s*\S+|[a-zA-Z]\s*\d*)\s+"
 _RUNS_LINE = re.compile(rf"^(\s*)(%(?:time|timeit|prun)\s+(?:{_OPTION})*)(\S.*)$")
+_HEADING = re.compile(r"^#+\s.*$", re.M)
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*|[\w,()][\w\s,()]*=\s*[%!].*)$")
 
 
@@ -28,11 +29,16 @@ class Cells:
     numbers: tuple[int, ...]  # the number of each cell, counting all cells from 1
     first_lines: tuple[int, ...]
     broken: tuple[int, ...] = ()  # the numbers of cells that are not Python
+    headings: tuple[str, ...] = ()  # of each code cell: the last one above it, and the text there
 
     def locate(self, line: int) -> tuple[int, int]:
         """The cell of a line of the joined text, and the line in that cell."""
         index = bisect_right(self.first_lines, line) - 1
         return self.numbers[index], line - self.first_lines[index] + 1
+
+    def heading(self, line: int) -> str:
+        """The heading, and the text right above the cell, of a line of the joined text."""
+        return self.headings[bisect_right(self.first_lines, line) - 1]
 
 
 def read_notebook(text: str) -> tuple[str, Cells]:
@@ -44,8 +50,13 @@ def read_notebook(text: str) -> tuple[str, Cells]:
     numbers: list[int] = []
     firsts: list[int] = []
     broken: list[int] = []
+    headings: list[str] = []
+    heading = above = ""
     for number, cell in enumerate(document["cells"], start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+            last = _last_heading(cell)
+            heading, above = last or heading, "" if last else above
+            above += f"\n{_prose(cell).rpartition(last)[2] if last else _prose(cell)}"
             continue
         code = python_of_cell(source_of_cell(cell))
         if not is_python(code):
@@ -53,8 +64,23 @@ def read_notebook(text: str) -> tuple[str, Cells]:
             code = "\n" * code.count("\n")
         numbers.append(number)
         firsts.append(len(lines) + 1)
+        headings.append(f"{heading}{above}")
+        above = ""
         lines += code.split("\n")
-    return "\n".join(lines) + "\n", Cells(tuple(numbers), tuple(firsts), tuple(broken))
+    cells = Cells(tuple(numbers), tuple(firsts), tuple(broken), tuple(headings))
+    return "\n".join(lines) + "\n", cells
+
+
+def _last_heading(cell: object) -> str:
+    """The last heading of a cell of text; empty if it has none."""
+    headings = _HEADING.findall(_prose(cell))
+    return headings[-1] if headings else ""
+
+
+def _prose(cell: object) -> str:
+    """The text of a cell that is no code."""
+    source = cell.get("source") if isinstance(cell, dict) else None
+    return "".join(map(str, source)) if isinstance(source, str | list) else ""
 
 
 def source_of_cell(cell: Mapping[str, Any]) -> str:

@@ -32,7 +32,8 @@ def homes(files: Files, *users: str) -> dict[str, tuple[str | None, str]]:
     folders = {str(above) for path in texts for above in Path(path).parents}
     project = Project.of(*(Source(path, text) for path, text in texts.items()))
     layout = Layout(project, (texts.keys() | folders).__contains__)
-    found = find_homes([f"/r/{path}" for path in users], layout, lambda path: path in texts)
+    helpers = {f"/r/{path}": {"replicate"} for path in users}
+    found = find_homes(helpers, layout, lambda path: path in texts)
     return {
         path.removeprefix("/r/"): (home.path and home.path.removeprefix("/r/"), home.module)
         for path, home in found.items()
@@ -52,6 +53,7 @@ def of(listed: str) -> Files:
 TWO_PACKAGES = "a/__init__.py | *a/m.py: from b import n | b/__init__.py | *b/n.py: from a import m"
 AGENTS = "pkg/m.py | *agents/a.py: from pkg.m import n | *agents/b.py: import pkg.m"
 LEVELS = "pkg/__init__.py | pkg/n.py | pkg/a/__init__.py | *pkg/a/m.py: from . import b"
+KEEPS = "pkg/__init__.py | *pkg/a.py: {0} | *pkg/b.py: {0} | pkg/c.py"
 SRC = "src/__init__.py | src/pkg/__init__.py | *src/pkg/m.py"
 
 
@@ -104,6 +106,37 @@ SRC = "src/__init__.py | src/pkg/__init__.py | *src/pkg/m.py"
         # Several files.
         ("*s/a.py: import jax | *s/b.py: import jax", "s/_spmd.py _spmd"),
         ("*a/x.py: import jax | *b/y.py: import jax", ""),
+        # The module for such things, which all import; of two kinds, the one that says more.
+        (
+            f"{KEEPS.format('from pkg.o.dist_util import f')} | pkg/o/dist_util.py",
+            "pkg/o/dist_util.py pkg.o.dist_util",
+        ),
+        (
+            f"{KEEPS.format('from .utils import f; from .jax_utils import g')} | pkg/utils.py"
+            " | pkg/jax_utils.py",
+            "pkg/jax_utils.py .jax_utils",
+        ),
+        # There are two; it has the name, is a program, imports a file that needs helpers.
+        (
+            f"{KEEPS.format('from .dist_util import f; from .jax_utils import g')}"
+            " | pkg/dist_util.py | pkg/jax_utils.py",
+            "pkg/_spmd.py ._spmd",
+        ),
+        *(
+            (f"{KEEPS.format('from .jax_utils import f')} | pkg/jax_utils.py: {text}", home)
+            for text, home in (
+                ("def replicate(): ...", "pkg/_spmd.py ._spmd"),
+                ("main()", "pkg/_spmd.py ._spmd"),
+                ("from . import a", "pkg/_spmd.py ._spmd"),
+                ("from . import c", "pkg/jax_utils.py .jax_utils"),
+            )
+        ),
+        # It is elsewhere, or about something else.
+        (
+            f"{KEEPS.format('from lib.utils import f; from . import c')} | lib/utils.py",
+            "pkg/_spmd.py ._spmd",
+        ),
+        (f"{KEEPS.format('from .nets import f')} | pkg/nets.py", "pkg/_spmd.py ._spmd"),
         # Scripts share the helpers of the package that they import, if it needs some and is here.
         (
             "*train.py: from models import net | *models/net.py | *ex/run.py: import models.net",

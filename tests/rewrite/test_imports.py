@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlift.rewrite.imports import add_imports
+from shardlift.rewrite.imports import add_imports, import_more
 from tests.rewrite.test_programs import migrated
 
 SITE = "import jax\n\n\ndef f(x):\n    return x\n\n\ng = jax.pmap(f)\n"
@@ -103,3 +103,20 @@ def test_no_module_is_imported_that_nothing_uses_any_more() -> None:
     before = "import jax\nimport jax.core\n\nx = jax.core.Jaxpr\ny = jax.jit\n"
     after = "import jax\nimport jax.extend.core\n\nx = jax.extend.core.Jaxpr\ny = jax.jit\n"
     assert migrated({"main.py": before})[0]["main.py"] == after
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from .u import A, n\r\nn(1)\r\n", "from .u import A, m, n\r\nn(1)\r\n"),
+        ("from .u import n, a\n", "from .u import n, a, m\n"),
+        ("from .u import (\n    a,  # b\n)\n", "from .u import (\n    a,\n    m,  # b\n)\n"),
+        ("from .u import (\r\n    a\r\n)\r\n", "from .u import (\r\n    a,\r\n    m\r\n)\r\n"),
+        ("from ..u import n\n", None),
+        ("from .u import *\n", None),
+        ("m(1)\nfrom .u import n\n", None),
+        ("from .u import a_name_as_long_as_this_one\n", None),
+    ],
+)
+def test_into_the_statement_of_its_module(text: str, expected: str | None) -> None:
+    assert import_more(text, "from .u import m", 40) == expected

@@ -21,6 +21,7 @@ from shardlift.rewrite.imports import (
     add_imports,
     bound_names,
     drop_unused,
+    import_more,
     is_optional,
     not_there,
 )
@@ -97,8 +98,10 @@ def _finish(
             text = add_definitions(text, definitions(missing, style), names)
         return text
     asked = sorted({request.name for request in requests})
-    if asked:
-        statements = {*statements, f"from {home.module} import {', '.join(asked)}"}
+    width = max(Style.of(text).width, 88)
+    for name in asked:
+        line = f"from {home.module} import {name}"
+        text = import_more(text, line, width) or add_imports(text, {line}, home.own)
     return add_imports(text, statements, home.own)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -14,6 +14,11 @@ from shardlift.rewrite.layout import Exists, Layout, Package
 MODULE = "_spmd"
 _FILE = f"{MODULE}.py"
 _TESTS = re.compile(r"test_|.*_test$|conftest$")
+# Modules in which projects keep such functions, those that say so before those for everything.
+_KEEPING = (
+    re.compile(r"(jax|dist|distributed|parallel|sharding|devices?|pmap|multihost)_utils?"),
+    re.compile(r"utils?"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,19 +53,23 @@ def is_example(path: str) -> bool:
     return bool({"example", "examples"} & set(PurePath(path).parts))
 
 
-def find_homes(paths: Collection[str], layout: Layout, exists: Exists) -> dict[str, Home]:
-    """The home of the helpers of each of these files, which all need some.
+def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) -> dict[str, Home]:
+    """The home of the helpers of each of these files, which all need some, given by their names.
 
-    Files of one package share a module at its top, and so do the scripts of one folder. Files that
-    import from a package whose own code needs helpers share those. What only tests need is in their
-    folder. A notebook, a script without modules beside it and a single test have no home.
+    Files of one package share the module for such things that all of them import already, or a
+    new one at its top, and so do the scripts of one folder. Files that import from a package whose
+    own code needs helpers share those. What only tests need is in their folder. A notebook, a
+    script without modules beside it and a single test have no home.
     """
-    homes = {path: no_home(path, layout, exists) for path in paths}
-    modules = [path for path in paths if not path.endswith(".ipynb")]
+    homes = {path: no_home(path, layout, exists) for path in helpers}
+    modules = [path for path in helpers if not path.endswith(".ipynb")]
     for package, files in _groups(modules, layout).items():
         place = _place(package, files, layout, exists)
         if place is not None:
-            homes |= {path: _home(path, place, files, layout, exists) for path in files}
+            names = frozenset[str]().union(*(helpers[path] for path in files))
+            kept = _keeping_module(place, files, names, layout)
+            module = kept or os.path.join(place.folder, _FILE)
+            homes |= {path: _home(path, place, module, files, layout, exists) for path in files}
     return homes
 
 
@@ -124,11 +133,36 @@ def _place(
     return Package(folder, ".".join((package.name, *inner)))
 
 
-def _home(path: str, place: Package, files: Sequence[str], layout: Layout, exists: Exists) -> Home:
-    file = os.path.join(place.folder, _FILE)
+def _keeping_module(
+    place: Package, files: Sequence[str], names: Set[str], layout: Layout
+) -> str | None:
+    """The one module of the package for such things that all of the files import already."""
+    if len(files) == 1 or layout.has(os.path.join(place.folder, _FILE)):
+        return None
+    imported = [{path, *layout.modules_imported(path)} for path in files]
+    shared = [
+        module
+        for module in sorted(set.intersection(*imported))
+        if place.contains(os.path.dirname(os.path.abspath(module)))
+        and not any(layout.is_imported(path, module) for path in files if path != module)
+    ]
+    for kind in _KEEPING:
+        named = [module for module in shared if kind.fullmatch(PurePath(module).stem)]
+        if named:
+            is_free = layout.names_of(named[0]).isdisjoint(names)
+            fits = len(named) == 1 and is_free and not layout.is_program(named[0])
+            return named[0] if fits else None
+    return None
+
+
+def _home(
+    path: str, place: Package, file: str, files: Sequence[str], layout: Layout, exists: Exists
+) -> Home:
     file = file if os.path.isabs(path) else os.path.relpath(file)
     if file == path:
         return no_home(path, layout, exists)
+    if (spelled := layout.modules_imported(path).get(file)) is not None:
+        return Home(file, spelled, no_home(path, layout, exists).own)
     folder = os.path.dirname(os.path.abspath(path))
     if place.contains(folder) and _is_relative(path, place, files, layout):
         return Home(file, f"{'.' * (_depth(path, place) + 1)}{MODULE}", frozenset({place.name}))

@@ -53,6 +53,39 @@ def add_imports(
     return "".join(top.lines)
 
 
+def import_more(text: str, statement: str, width: int) -> str | None:
+    """The text with the name of a `from` import in the statement that has others of its module.
+
+    None if no statement at the top has some, or its line would be too long.
+    """
+    top, wanted = TopLevel(text), _parse(statement)
+    name = wanted.names[0].name
+    for node in top.before_use({name}):
+        is_like = isinstance(node, ast.ImportFrom) and _source(node) == _source(wanted)
+        if isinstance(node, ast.ImportFrom) and is_like and node.names[0].name != "*":
+            line, column, new = _beside(top.lines, node.names, name)
+            before, after = top.lines[line - 1][:column], top.lines[line - 1][column:]
+            top.lines[line - 1] = before + new.replace("\n", top.newline) + after
+            fits = all(len(part) <= width for part in top.lines[line - 1].splitlines())
+            return "".join(top.lines) if fits else None
+    return None
+
+
+def _beside(lines: Sequence[str], names: Sequence[ast.alias], name: str) -> tuple[int, int, str]:
+    """Where a name goes among imported ones: the line, the column, and what is put there."""
+    lower = [alias for alias in names if not alias.name[0].isupper()]
+    is_sorted = [alias.name for alias in lower] == sorted(alias.name for alias in lower)
+    for alias in lower if is_sorted else ():
+        if name < alias.name:
+            margin = lines[alias.lineno - 1][: alias.col_offset]
+            gap = " " if margin.strip() else f"\n{margin}"
+            return alias.lineno, alias.col_offset, f"{name},{gap}"
+    last = names[-1]
+    margin = lines[last.lineno - 1][: last.col_offset]
+    gap = " " if margin.strip() else f"\n{margin}"
+    return last.end_lineno or 0, last.end_col_offset or 0, f",{gap}{name}"
+
+
 def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]:
     """The statements of some that a text has not made before it uses one of the names."""
     above = TopLevel(text).before_use(names)

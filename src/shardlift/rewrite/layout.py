@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
-from shardlift.source.import_graph import Parts
+from shardlift.source.import_graph import Parts, imported_module
 from shardlift.source.libraries import LIBRARIES
 from shardlift.source.project import Project
 from shardlift.source.scopes import LOOPS, Index
@@ -62,6 +62,20 @@ class Layout:
     def has_modules(self, package: Package) -> bool:
         """Whether files import modules of this folder by this name, or by their own names."""
         return package in self._by_folder.get(package.folder, ())
+
+    def modules_imported(self, path: str) -> dict[str, str]:
+        """The modules of the project from which a file imports names, each as it is spelled."""
+        graph, spelled = self._project.graph, dict[str, str]()
+        for name in graph.imported(path):
+            module = imported_module(path, name.level, name.module)
+            target = graph.find(tuple(module.split(".")), path) if name.module else None
+            if target is not None and target != path:
+                spelled[target] = f"{'.' * name.level}{name.module}"
+        return spelled
+
+    def is_imported(self, path: str, by: str) -> bool:
+        """Whether a file is imported by another, directly or by others."""
+        return by in self._project.graph.files_above(path)
 
     def is_program(self, path: str) -> bool:
         """Whether a file does something when it is run, and not only define."""

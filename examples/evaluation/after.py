@@ -30,15 +30,17 @@ def predict(params, x):
 
 
 mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
-
-
-@jax.jit
-@jax.shard_map(
+over_devices = functools.partial(
+    jax.shard_map,
     mesh=mesh,
     in_specs=jax.P("batch"),
     out_specs=jax.P("batch"),
     check_vma=False,
 )
+
+
+@jax.jit
+@over_devices
 @per_row
 def eval_step(params, batch):
     logits = jax.nn.log_softmax(predict(params, batch["x"]))
@@ -51,13 +53,7 @@ def eval_step(params, batch):
 
 # Takes batches of any size: pads them to a multiple of the devices, and takes that off again.
 p_predict = jax_utils.pad_shard_unpad(jax.jit(
-    jax.shard_map(
-        per_row(predict),
-        mesh=mesh,
-        in_specs=jax.P("batch"),
-        out_specs=jax.P("batch"),
-        check_vma=False,
-    )
+    over_devices(per_row(predict))
 ), static_argnums=(0,))
 
 

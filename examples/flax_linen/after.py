@@ -115,25 +115,15 @@ def main():
     state = jax_utils.replicate(create_train_state(rng))
     dropout_rngs = common_utils.shard_prng_key(dropout_rng)
     mesh = jax.sharding.Mesh(jax.devices(), ("batch",))
-    p_train_step = jax.jit(
-        jax.shard_map(
-            per_row(train_step),
-            mesh=mesh,
-            in_specs=jax.P("batch"),
-            out_specs=jax.P("batch"),
-            check_vma=False,
-        ),
-        donate_argnums=(0,),
+    over_devices = functools.partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=jax.P("batch"),
+        out_specs=jax.P("batch"),
+        check_vma=False,
     )
-    p_eval_step = jax.jit(
-        jax.shard_map(
-            per_row(eval_step),
-            mesh=mesh,
-            in_specs=jax.P("batch"),
-            out_specs=jax.P("batch"),
-            check_vma=False,
-        )
-    )
+    p_train_step = jax.jit(over_devices(per_row(train_step)), donate_argnums=(0,))
+    p_eval_step = jax.jit(over_devices(per_row(eval_step)))
 
     train_metrics = []
     for _, batch in zip(range(STEPS), batches(seed=1)):

@@ -105,10 +105,11 @@ def ppo_loss(params, poles, actions, old_log_probs, advantage, returns):
 
 
 mesh = jax.sharding.Mesh(jax.devices(), ("devices",))
+spec = jax.P("devices")
 
 
 @jax.jit
-@jax.shard_map(mesh=mesh, in_specs=jax.P("devices"), out_specs=jax.P("devices"), check_vma=False)
+@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
 @per_row
 def update(params, opt_state, key, poles):
     key, rollout_key = jax.random.split(key)

@@ -48,7 +48,7 @@ RULE = Rule(
         "    print(p(x))  # SL606",
     ),
     good=(
-        "import jax\np = jax.pmap(f)\nif jax.process_count() == 1:\n    y = p(x)",
+        "import jax\np = jax.pmap(f)\nif verbose or jax.process_count() == 1:\n    y = p(x)",
         "import jax\np = jax.pmap(f)\nif jax.process_index() == 0:\n    pass\nelse:\n    y = p(x)",
         "import jax\np = jax.pmap(f, devices=jax.local_devices())\n"
         "if jax.process_index() == 0:\n    y = p(x)",

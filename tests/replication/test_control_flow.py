@@ -241,3 +241,11 @@ def test_a_function_given_to_a_reduction():
 
     claims = proven(body, same(4), rows(4), equal=0)
     assert claims == (True, False, True, True, False, False, False)
+
+
+def test_a_function_given_to_a_solver_that_talks_to_other_devices():
+    def solve(w):
+        return jax.scipy.sparse.linalg.cg(lambda u: u + lax.pmean(u, "i"), w)[0]
+
+    said = reason(solve, same(3), equal=0)
+    assert "holds a function that does more than compute" in str(said)

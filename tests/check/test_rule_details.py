@@ -35,11 +35,11 @@ def test_a_site_says_what_and_how(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("jnp.clip(x, a_min=0, a_max=n)", "jnp.clip(x, min=0, max=n)"),
+        ("jnp.clip(x, a_min=0, a_max=n)", "jnp.clip(x, 0, n)"),
         ("jnp.clip(a=x, a_max=1)", "jnp.clip(x, max=1)"),
         ("jnp.clip(a_max=1, a=x)", "jnp.clip(max=1, a=x)"),  # not the first: by hand
         ("jnp.clip(x, a_min=0, min=1)", "jnp.clip(x, a_min=0, min=1)"),
-        ("x.clip(a_min=0)", "x.clip(min=0)"),
+        ("x.clip(a_min=0)", "x.clip(0)"),
         ("jax.remat(f, concrete=True, policy=p)", "jax.remat(f, policy=p)"),
         ("jax.remat(concrete=True)", "jax.remat(concrete=True)"),
         ("jax.remat(f,  # why\n  concrete=True)", "jax.remat(f,  # why\n  concrete=True)"),

@@ -32,8 +32,26 @@ def successor_call(file: File, name: ast.expr, row: Removed) -> SuccessorCall | 
     if row.name == "jax.sharding.PmapSharding":
         checked = file.called(call) == "builtins.isinstance" and name in getattr(call, "args", ())
         return SuccessorCall((), "jax.sharding.NamedSharding") if checked else None
+    if row.name.endswith("pxla.ShardedDeviceArray"):
+        return SuccessorCall((), row.successor) if _is_any_array(file, name) else None
     is_called = isinstance(call, ast.Call) and call.func is name
     return _rewritten(file, call, row.name) if is_called else None
+
+
+def _is_any_array(file: File, name: ast.expr) -> bool:
+    """Whether the type of what pmap returned may be that of all arrays: nothing else is for others.
+
+    That is a type among others, an annotation, and a check before what is done to such an array.
+    """
+    test, statement = name, file.index.parents[name]
+    if isinstance(statement, ast.Call) and file.called(statement) == "builtins.isinstance":
+        while isinstance(statement, ast.Call) or isinstance(getattr(statement, "op", None), ast.And):
+            test, statement = statement, file.index.parents[statement]
+        if isinstance(statement, ast.If):
+            is_jump = isinstance(statement.body[-1], (ast.Return, ast.Raise, ast.Continue))
+            return statement.test is test and not statement.orelse and not is_jump
+        return isinstance(statement, ast.Assert)
+    return not isinstance(statement, (ast.Call, ast.Compare))
 
 
 def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall | None:

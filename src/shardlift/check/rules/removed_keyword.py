@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
-from shardlift.source.removed_names import KEYWORDS, KEYWORDS_SINCE
+from shardlift.source.removed_names import KEYWORDS
 from shardlift.source.scopes import end, position
 from shardlift.source.values import External, Instance, Known
 
@@ -80,15 +80,11 @@ def _rename(file: File, keyword: ast.keyword, new: str) -> Edit:
 
 
 def _by_position(file: File, call: ast.Call, function: str) -> str | None:
-    """What stands before the values of keywords that are passed by position.
+    """What stands before the values of keywords that are passed by position, right on every JAX.
 
-    That is for a project that runs with a JAX that lacks the new keywords, too. None if it does
-    not, or if other arguments stand in between.
+    None if other arguments stand in between.
     """
-    oldest, order = file.project.settings.oldest, _BY_POSITION.get(function, ())
-    called = file.called(call)
-    if not order or oldest is None or oldest >= KEYWORDS_SINCE[function]:
-        return None
+    order, called = _BY_POSITION.get(function, ()), file.called(call)
     if called == "functools.partial" or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
     given = len(call.args) + (called != function)  # the array of a method comes first
@@ -102,7 +98,7 @@ RULE = Rule(
     code="SL115",
     level=Level.BROKEN,
     summary="a keyword argument that a function of JAX no longer has",
-    advice="Use the keyword that the message names.",
+    advice="Pass it by position, or use the keyword that the message names.",
     reference=CHANGELOG,
     names=tuple(KEYWORDS),
     words=("a_min", "a_max"),

@@ -443,7 +443,7 @@ KEPT = {
             "site": "p_step = jax.pmap(step, 'i', static_broadcasted_argnums=0)",
             "main": MAIN.replace("(x, x)", "(3.0, x)"),
         },
-        "static",
+        "its static arguments come before others",
     ),
     "static, by a decorator of a method": (
         {

@@ -53,7 +53,9 @@ MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
 _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
 _STATIC = "static_broadcasted_argnums"
-STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
+_BIND = "give jit its static_argnums, and map in it what is bound to them"
+STATIC = f"it has static arguments: {_BIND}"
+STATIC_FIRST = f"its static arguments come before others: {_BIND}"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
     "compiled: map it once, and keep what that returns"
@@ -123,7 +125,10 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if has_comments(file, mention.node, options.operand):
         raise UnsupportedError("there are comments between its arguments: rewrite it by hand")
     plain = plain_options(options)
-    if isinstance(plain.in_axes, tuple) and plain.in_axes.count(None) > MOST_WHOLE:
+    if plain.is_static_first:
+        raise UnsupportedError(STATIC_FIRST)
+    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else ()
+    if sum(a is None and k not in plain.static for k, a in enumerate(axes)) > MOST_WHOLE:
         raise UnsupportedError(f"more than {MOST_WHOLE} of its arguments are whole on each device")
     if is_mapped_again(file, mention.node, options.operand):
         raise UnsupportedError(MAPPED_AGAIN)
@@ -179,7 +184,7 @@ def _parameters(
         return ()
     names = _given(file, mention, options.operand, calls)
     if tuple(sorted(plain.static)) != tuple(range(len(names)))[-len(plain.static) :]:
-        raise UnsupportedError(STATIC)
+        raise UnsupportedError(STATIC_FIRST if names else STATIC)
     return names
 
 

@@ -28,7 +28,7 @@ def find_calls(file: File, mention: Mention) -> list[tuple[File, ast.Call]]:
     else:
         calls = list(_of_value(file, mention.node, _DEPTH))
     if not calls and not is_program(file):
-        raise UnsupportedError("nothing calls it, so its number of rows is not known")
+        raise UnsupportedError("no call of it was found, so its number of rows is not known")
     return calls
 
 

@@ -17,6 +17,7 @@ from shardlift.rewrite.explicit_sites import (
     HELPER,
     MAPPED_AGAIN,
     STATIC,
+    STATIC_FIRST,
     ExplicitSite,
     explicit_sites,
     is_small,
@@ -189,10 +190,12 @@ def _needs_helper(file: File) -> bool:
 def why_all_stay(project: Project) -> str | None:
     """Why no site of a project is rewritten: most of them cannot be."""
     if why_all_stay not in project.memo:
-        changed, kept = (sum(numbers) for numbers in zip(*_counts(project), strict=True))
+        counts = [*_counts(project)]
+        changed, kept = (sum(numbers) for numbers in zip(*counts, strict=True))
+        some = any(changed > kept for changed, kept in counts)
         project.memo[why_all_stay] = (
-            f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it: to "
-            "migrate some of them, give their paths alone"
+            f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it"
+            + (": to migrate some of them, give their paths alone" if some else "")
             if changed <= kept
             else None
         )
@@ -295,7 +298,7 @@ def _without_axes(file: File, node: ast.expr) -> Edit | None:
 def _check_helper(options: Options, plain: PlainOptions) -> None:
     """Refuse what `spmd_map` does not take."""
     if plain.static:
-        raise UnsupportedError(STATIC)
+        raise UnsupportedError(STATIC_FIRST if plain.is_static_first else STATIC)
     others = sorted(options.keywords.keys() - _TAKEN - {"static_broadcasted_argnums"})
     if others:
         raise UnsupportedError(f"it has `{others[0]}=`: write jax.jit(jax.shard_map(...)) for it")

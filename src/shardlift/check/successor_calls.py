@@ -43,15 +43,16 @@ def _is_any_array(file: File, name: ast.expr) -> bool:
 
     That is a type among others, an annotation, and a check before what is done to such an array.
     """
-    test, statement = name, file.index.parents[name]
-    if isinstance(statement, ast.Call) and file.called(statement) == "builtins.isinstance":
-        while isinstance(statement, ast.Call) or isinstance(getattr(statement, "op", None), ast.And):
-            test, statement = statement, file.index.parents[statement]
+    test, statement = file.index.parents[name], file.index.statement(name)
+    if isinstance(test, ast.Call) and file.called(test) == "builtins.isinstance":
+        parent = file.index.parents[test]
+        if isinstance(parent, ast.BoolOp) and isinstance(parent.op, ast.And):
+            test = parent
         if isinstance(statement, ast.If):
             is_jump = isinstance(statement.body[-1], (ast.Return, ast.Raise, ast.Continue))
             return statement.test is test and not statement.orelse and not is_jump
-        return isinstance(statement, ast.Assert)
-    return not isinstance(statement, (ast.Call, ast.Compare))
+        return isinstance(statement, ast.Assert) and statement.test is test
+    return not isinstance(test, (ast.Call, ast.Compare))
 
 
 def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall | None:

@@ -224,12 +224,35 @@ def test_a_module_that_is_there_gets_what_more_is_needed() -> None:
     assert migrated(files)[0] == files
 
 
-def test_the_import_is_among_those_of_the_folder() -> None:
-    texts = {"a.py": "import jax\nimport b\nf = jax.pmap(g)\n", "b.py": SITE}
-    known = {str(Path(path).absolute()) for path in texts}
+IMPORT = "from _spmd import spmd_map\n"
+
+
+@pytest.mark.parametrize(
+    ("folder", "imports", "after"),
+    [
+        ("s/", "import jax\nimport b\n", f"import b\n{IMPORT}"),
+        ("s/", "import jax\nimport optax\nimport b\n", f"import optax\nimport b\n{IMPORT}"),
+        # Without neighbours it is in no section of its own, but in the root or in `src`.
+        (
+            "s/",
+            "import jax\nimport z\n\nfrom p import x\n",
+            f"import z\n{IMPORT}\nfrom p import x\n",
+        ),
+        ("src/", "import jax\nimport z\n", f"import z\n\n{IMPORT}"),
+        ("", "import jax\nimport z\n", f"import z\n\n{IMPORT}"),
+        ("", "import jax\nimport z\n\nfrom p import x\n", f"import z\n\n{IMPORT}from p import x\n"),
+    ],
+)
+def test_the_import_is_among_those_of_its_kind(folder: str, imports: str, after: str) -> None:
+    texts = {
+        f"{folder}a.py": f"{imports}f = jax.pmap(g)\nmain()\n",
+        f"{folder}b.py": f"{SITE}main()\n",
+    }
+    files = (*texts, "p", "p/__init__.py", "p/x.py", ".git")
+    known = {str(Path(path).absolute()) for path in files}
     result = migrate(list(texts), lambda path: texts[path].encode(), known.__contains__)
-    after = {file.path: file.after for file in result.files}
-    assert after["a.py"] == "import b\nfrom _spmd import spmd_map\nf = spmd_map(g)\n"
+    written = {file.path: file.after for file in result.files}
+    assert written[f"{folder}a.py"] == f"{after}f = spmd_map(g)\nmain()\n"
 
 
 # Files, the folders on sys.path, the modules to import, and the modules of helpers expected.

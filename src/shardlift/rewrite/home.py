@@ -167,8 +167,17 @@ def _home(
     if place.contains(folder) and _is_relative(path, place, files, layout):
         return Home(file, f"{'.' * (_depth(path, place) + 1)}{MODULE}", frozenset({place.name}))
     if not place.name:
-        return Home(file, MODULE, _beside(path, place.folder, layout, exists) | {MODULE})
+        own = _beside(path, place.folder, layout, exists)
+        if own or os.path.basename(place.folder) == "src" or _is_root(place.folder, exists):
+            return Home(file, MODULE, own | {MODULE})
+        # isort takes a module in any other folder for another project's.
+        named = (one.name.partition(".")[0] for one, _ in layout.packages_imported(path))
+        return Home(file, MODULE, frozenset(filter(None, named)))
     return Home(file, f"{place.name}.{MODULE}", frozenset({place.name.partition(".")[0]}))
+
+
+def _is_root(folder: str, exists: Exists) -> bool:
+    return any(exists(os.path.join(folder, name)) for name in (".git", "pyproject.toml"))
 
 
 def _depth(path: str, place: Package) -> int:

@@ -110,7 +110,7 @@ def test_what_only_tests_need(project: Path) -> None:
     (project / "pkg/train_test.py").write_text(TRAIN)
     _run("pkg/train_test.py", "--write", "--pr", "pr.md")
     needs = _sections((project / "pr.md").read_text())["What it needs"]
-    assert "text of tests, examples and notebooks needs JAX 0.7 or newer" in needs
+    assert "text of tests, examples, notebooks and scripts needs JAX 0.7 or newer" in needs
     assert "jax>=" not in needs
 
 

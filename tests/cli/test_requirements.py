@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("many_sites")
 TRAIN = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 PROJECT = '[project]\nname = "p"\ndependencies = ["optax", "{}"]\n'
 EXTRAS = "[project.optional-dependencies]\nstable = [{}]\n"
+BUILT = '[build-system]\nrequires = ["setuptools"]\n'
 POETRY = "[tool.poetry.dependencies]\njax = {}\noptax = '*'\n"
 MAIN, DEV, GROUP = (f"[tool.poetry.{name}dependencies]\n" for name in ("", "dev-", "group.tpu."))
 PINS = "".join(f"p{k}=={k}.0\n" for k in range(6))
@@ -170,12 +171,60 @@ def test_the_jax_that_lacks_a_name_that_is_left_is_kept_out(project: Path) -> No
     assert "+jax>=0.7,<0.10\n" in _run("pkg").stdout
 
 
-@pytest.mark.parametrize("folder", ["examples", "tests"])
-def test_what_only_tests_and_examples_need_raises_none(project: Path, folder: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "name", "text", "is_raised"),
+    [
+        ("examples/a.py", "requirements.txt", "jax>=0.4\n", False),
+        ("tests/a.py", "requirements.txt", "jax>=0.4\n", False),
+        ("scripts/a.py", "requirements.txt", "jax>=0.4\n", True),
+        ("a.py", "setup.py", SETUP.format("'jax>=0.4'", "'clu'"), False),
+        ("pkg_of_another/a.py", "setup.cfg", "install_requires =\n    jax>=0.4\n", False),
+        ("scripts/a.py", "pyproject.toml", PROJECT.format("jax>=0.4") + BUILT, False),
+        ("scripts/a.py", "pyproject.toml", PROJECT.format("jax>=0.4"), True),
+        ("src/lib/inner/a.py", "pyproject.toml", PROJECT.format("jax>=0.4") + BUILT, True),
+    ],
+)
+def test_what_is_not_installed_raises_none(
+    project: Path, path: str, name: str, text: str, is_raised: bool
+) -> None:
+    for file, content in ((name, text), (path, TRAIN), ("src/lib/__init__.py", "")):
+        (project / file).parent.mkdir(parents=True, exist_ok=True)
+        (project / file).write_text(content)
+    result = _run(path)
+    only = "" if is_raised else " of tests, examples, notebooks and scripts"
+    assert f"The new text{only} needs JAX 0.7 or newer.\n" in result.stderr
+    assert (f"- {name}:" in result.stderr) is (f"+++ b/{name}" in result.stdout) is is_raised
+
+
+def test_what_scripts_need_is_said_apart(project: Path) -> None:
+    (project / "setup.py").write_text(SETUP.format("'jax>=0.4'", "'clu'"))
+    (project / "scripts").mkdir()
+    (project / "pkg/train.py").rename(project / "scripts/train.py")
+    (project / "pkg/new.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")
+    said = (
+        "The new text needs JAX 0.4.26 or newer.\n- setup.py:1: jax>=0.4 -> jax>=0.4.26\n"
+        "The new text of tests, examples, notebooks and scripts needs JAX 0.7 or newer.\n"
+    )
+    assert said in _run(".").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "old"),
+    [
+        ("pyproject.toml", 'requires-python =">=3.9"', "3.9"),
+        ("pyproject.toml", 'requires-python = "<=3.12,!=3.8.1, >= 3.10.2"', "3.10"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"', "3.8"),
+        ("setup.cfg", "python_requires = ~=3.7", "3.7"),
+        ("setup.py", "setup(python_requires='==3.9.*')", "3.9"),
+        ("pyproject.toml", 'requires-python = ">=3.11"', ""),
+        ("pyproject.toml", 'requires-python = "<=3.9"', ""),
+    ],
+)
+def test_a_python_that_is_too_old_for_that_jax_is_said(
+    project: Path, name: str, stated: str, old: str
+) -> None:
     (project / "requirements.txt").write_text("jax>=0.4\n")
-    (project / "pkg/train.py").rename((project / folder).with_suffix(".py"))
-    (project / folder).mkdir()
-    (project / f"{folder}.py").rename(project / folder / "train.py")
-    result = _run(folder)
-    assert "text of tests, examples and notebooks needs JAX 0.7 or newer" in result.stderr
-    assert "requirements.txt" not in result.stdout + result.stderr
+    (project / name).write_text(f"{stated}\n")
+    place, said = f"{name}:{len(stated.splitlines())}", _run("pkg").stderr
+    line = f"- That JAX needs Python 3.11 or newer, and {place} lets in {old}.\n"
+    assert (line in said) is ("needs Python" in said) is bool(old)

@@ -10,7 +10,7 @@ from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_baseline import NAME
 from shardlift.report.numbers import count
-from shardlift.source.model import Finding, Level, Rewriter, Version
+from shardlift.source.model import Finding, Level, Rewriter, Version, dotted
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Report:
     def closing(self) -> str:
         """What was found, for which JAX, and the next command to type."""
         installed = f" (installed: {self.installed})" if self.installed else ""
-        versions = f"Checked for JAX {'.'.join(map(str, self.target))}{installed}."
+        versions = f"Checked for JAX {dotted(self.target)}{installed}."
         return " ".join(
             part
             for part in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from shardlift.cli.files import Excluded, Passed, find_files, read_bytes, reason
 from shardlift.cli.stop import stop
+from shardlift.rewrite.home import is_test
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax, oldest_bound
@@ -55,7 +57,8 @@ class Config:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
         flax = newest_flax([pin.text for pin in self.pins])
-        return Settings(asked or NEWEST, flax or NEWEST_FLAX, oldest_bound(self.pins))
+        oldest, installed = oldest_bound(self.pins), tuple(_packages(self.pins)) or ("",)
+        return Settings(asked or NEWEST, flax or NEWEST_FLAX, oldest, installed)
 
 
 def find_config(start: Path) -> Config:
@@ -81,6 +84,17 @@ def _pins_below(start: Path, files: Sequence[str]) -> tuple[Pin, ...]:
     folders = {folder for path in files for folder in Path(path).parents if start in folder.parents}
     found = [pins for folder in sorted(folders) if (pins := tuple(_requirement_files(folder)))]
     return found[0] if len(found) == 1 else ()
+
+
+def _packages(pins: Sequence[Pin]) -> Iterator[str]:
+    """The folders of what is installed with its requirements, if some of JAX are stated for it."""
+    stated = {Path(pin.path) for pin in pins if pin.text.lower().startswith("jax")}
+    for path in stated:
+        is_built = path.name == "pyproject.toml" and "build-system" in _text(path)
+        if is_built or path.name in ("setup.py", "setup.cfg"):
+            for folder in (path.parent, path.parent / "src"):
+                found = [init.parent.resolve() for init in folder.glob("*/__init__.py")]
+                yield from (f"{one}{os.sep}" for one in found if not is_test(one.name))
 
 
 def read_config(path: Path) -> Config:

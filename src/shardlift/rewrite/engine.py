@@ -129,9 +129,16 @@ class ProjectMigration:
         modules = tuple(module for module in modules if module.path in texts)
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         processes = self._processes(shown)
-        oldest = self._project.settings.oldest
+        settings = self._project.settings
         return Migration(
-            shown, modules, tuple(unreadable), len(self._paths), processes, self._goal, oldest
+            shown,
+            modules,
+            tuple(unreadable),
+            len(self._paths),
+            processes,
+            self._goal,
+            settings.oldest,
+            settings.installed,
         )
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -63,6 +64,7 @@ class Migration:
     processes: tuple[ProcessChoice, ...] = ()  # of its programs that are mapped
     goal: Goal = Goal.SHARD_MAP
     oldest: Version | None = None  # the oldest JAX that names were written for
+    installed: tuple[str, ...] = ("",)  # how the paths begin that those who install it get
     requirements: tuple[FileResult, ...] = ()  # files that say which JAX the project needs
 
     @property
@@ -104,13 +106,11 @@ class Migration:
         """The oldest JAX that names have to be for: that of the requirements, if they have a bound.
 
         Without one any, if the program runs with an old one only. Newer if what is written besides
-        such names needs it, and None if that is newer than they are; what examples need raises
-        nothing for the library beside them.
+        such names needs it, and None if that is newer than they are.
         """
         refused = [change for file in self._program for change in file.refused]
         runs_today = not any(change.name and change.on_import for change in refused)
-        library = [file for file in self._program if not is_example(file.path)]
-        program = [floors(file.rewritten, file.helpers, (0,)) for file in library]
+        program = [floors(file.rewritten, file.helpers, (0,)) for file in self._library]
         needed = max((version for versions in program for version in versions), default=(0,))
         oldest = self.oldest or (None if runs_today else (0,))
         if oldest is None or needed >= TREE_NAMES:
@@ -119,9 +119,8 @@ class Migration:
 
     @property
     def needed_by_program(self) -> Version | None:
-        """The same, of files that are neither tests, examples nor notebooks."""
-        library = (file for file in self._program if not is_example(file.path))
-        return max(filter(None, map(self._floor, library)), default=None)
+        """The same, of files that are neither tests, examples, notebooks nor beside packages."""
+        return max(filter(None, map(self._floor, self._library)), default=None)
 
     @property
     def needed_below(self) -> Version | None:
@@ -134,6 +133,13 @@ class Migration:
     def _program(self) -> Iterator[FileResult]:
         for file in self.files:
             if not is_test(file.path) and not file.path.endswith(".ipynb"):
+                yield file
+
+    @property
+    def _library(self) -> Iterator[FileResult]:
+        """The files that raise requirements: what others need raises none of those who install."""
+        for file in self._program:
+            if os.path.abspath(file.path).startswith(self.installed) and not is_example(file.path):
                 yield file
 
     def _floor(self, file: FileResult) -> Version | None:

@@ -173,6 +173,11 @@ class Rule:
     rewritten_as: frozenset[Kind] = frozenset()
 
 
+def dotted(number: Version) -> str:
+    """A version in words: `(0, 10, 2)` is `0.10.2`."""
+    return ".".join(map(str, number))
+
+
 def version(text: str) -> Version:
     """Parse a version: `0.10.2.dev1` is `(0, 10, 2)`. Raises ValueError if it is not one."""
     try:

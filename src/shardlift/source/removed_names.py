@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from shardlift.source.model import Version, version
+from shardlift.source.model import Version, dotted, version
 from shardlift.source.settings import Settings
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -170,10 +170,8 @@ def spelled_for(name: str, oldest: Version | None) -> str:
 def sentence(row: Removed) -> str:
     """`jax.tree_map was removed in JAX 0.6: use jax.tree.map`."""
     library = "flax" if row.name.startswith("flax.") else "JAX"
-    if row.gone == (0,):
-        when = "does not exist"
-    else:
-        when = f"was removed in {library} {'.'.join(map(str, row.gone))}"
+    removed = f"was removed in {library} {dotted(row.gone)}"
+    when = "does not exist" if row.gone == (0,) else removed
     return f"{row.name} {when}: {row.answer}"
 
 

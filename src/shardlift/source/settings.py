@@ -15,6 +15,7 @@ class Settings:
     target: Version = NEWEST  # the JAX version that findings are for
     flax: Version = NEWEST_FLAX  # the newest flax that the project allows
     oldest: Version | None = None  # the oldest JAX that bounds of the project let in
+    installed: tuple[str, ...] = ("",)  # how the paths begin that those who install it get
     many_processes: bool | None = None  # whether several processes run it; None: look in the files
 
     @property

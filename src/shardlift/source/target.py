@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version as Release
 
-from shardlift.source.model import Version
+from shardlift.source.model import Version, dotted
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -30,6 +30,14 @@ _NEVER = {
 _OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
     ((0, 11), (0, 12, 7)),  # it asked for names of jax.core that JAX 0.11 removed
     ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
+)
+# The oldest Python that JAX says it runs on.
+_OLDEST_PYTHON: tuple[tuple[Version, Version], ...] = (
+    ((0, 11), (3, 12)),
+    ((0, 7), (3, 11)),
+    ((0, 4, 31), (3, 10)),
+    ((0, 4, 14), (3, 9)),
+    ((0, 4), (3, 8)),
 )
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
@@ -71,7 +79,7 @@ class Pin:
 
     def caps_below(self, needed: Version) -> bool:
         """Whether an upper bound keeps a release of JAX or jaxlib away."""
-        number = ".".join(map(str, needed))
+        number = dotted(needed)
         bounds = _bounds(self.text)
         return any(b.operator in ("<", "<=") and not b.contains(number) for b in bounds)
 
@@ -80,11 +88,11 @@ class Pin:
 
         ``below``: an upper bound for one that has none that fits.
         """
-        number = ".".join(map(str, needed))
+        number = dotted(needed)
         bounds = _bounds(self.text)
         kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
         if below is not None and not kept:
-            kept = [f"<{'.'.join(map(str, below))}"]
+            kept = [f"<{dotted(below)}"]
         text = _SPECIFIER.sub(rf"\g<1>{','.join([f'>={number}', *kept])}", self.text, count=1)
         return with_todays_extras(text.strip())
 
@@ -114,6 +122,11 @@ def _today_extra(extra: str) -> str:
 def oldest_flax(jax: Version) -> Version:
     """The oldest flax that runs with a JAX."""
     return next((flax for since, flax in _OLDEST_FLAX if jax >= since), (0,))
+
+
+def oldest_python(jax: Version) -> Version:
+    """The oldest Python that a JAX runs on."""
+    return next((python for since, python in _OLDEST_PYTHON if jax >= since), (0,))
 
 
 def newest_flax(requirements: Iterable[str]) -> Version | None:

@@ -19,6 +19,7 @@ from shardlift.cli.console import console, progress_console
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import need_jax
+from shardlift.source.model import dotted
 from shardlift.source.target import NEWEST
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "flax", "click", "rich")
@@ -56,7 +57,7 @@ def doctor(style: str) -> None:
         styled = (f"{word:<7}" if word else "", _COLOURS.get(word, "yellow"))
         out.print(Text.assemble(styled, escape_control(text)), soft_wrap=True)
 
-    tested = ".".join(map(str, NEWEST))
+    tested = dotted(NEWEST)
     line("", f"shardlift {__version__}, {python}; tested with JAX up to {tested}")
     line("", ", ".join(f"{name} {number}" for name, number in installed.items()))
     for name, value in sorted(os.environ.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.document import Item, document, item, place
-from shardlift.source.model import Finding
+from shardlift.source.model import Finding, dotted
 
 
 def render(report: Report, status: int) -> str:
@@ -21,7 +21,7 @@ def render(report: Report, status: int) -> str:
         status,
         left=[*map(_finding, report.findings), *unreadable, *broken],
         next_commands=report.next_commands(),
-        target_jax=".".join(map(str, report.target)),
+        target_jax=dotted(report.target),
         files=len(report.files),
         read_in_full=sum(file.parsed for file in report.files),
         pmap_sites=sum(file.sites for file in report.files),

@@ -16,7 +16,7 @@ from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
-from shardlift.source.model import Finding, Kind, Version
+from shardlift.source.model import Finding, Kind, Version, dotted
 from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class RewriteReport:
 
 def _readiness(migration: Migration, target: Version, quote: Callable[[str], str]) -> list[str]:
     """Whether every name of JAX that modules need as they are imported exists on the target."""
-    jax = f"JAX {'.'.join(map(str, target))}"
+    jax = f"JAX {dotted(target)}"
     if not migration.missing:
         said = f"Every public import and name of JAX at module level exists on {jax}."
         return [said] if migration.changed else []

@@ -12,6 +12,7 @@ from shardlift.cli.formats.migration import RewriteReport
 from shardlift.cli.leftovers import find_leftovers
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult
+from shardlift.source.model import dotted
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
@@ -33,7 +34,7 @@ def render(report: RewriteReport, paths: Sequence[str], status: int) -> str:
         left=_left(report, files),
         next_commands=_next(report, paths),
         written=report.written,
-        target_jax=".".join(map(str, report.target)),
+        target_jax=dotted(report.target),
         files=[{"path": f.path, "diff": "".join(diff_of(f))} for f in migration.changed],
         **more,
     )

@@ -137,6 +137,11 @@ def test_what_a_guard_hides_is_listed() -> None:
             "        x = x[0]\n    assert isinstance(x, jax.Array)\n",
         ),
         (
+            "from jax import lax\nx = lax.tie_in(y, x)\nz = 2 * lax.tie_in(x, f(y))\n"
+            "z = lax.tie_in(f(), z)\n",
+            "from jax import lax\nz = 2 * f(y)\nz = lax.tie_in(f(), z)\n",
+        ),
+        (
             "from jax.interpreters.pxla import ShardedDeviceArray\n"
             "ok = isinstance(x, (int, ShardedDeviceArray))\n",
             "from jax import Array\nok = isinstance(x, (int, Array))\n",

@@ -85,6 +85,9 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
         case "jax.core.canonicalize_shape", 1, 0:
             text = f"tuple({file.text(call.args[0])})"
             return SuccessorCall((file.replace(call, text),))
+        case "jax.lax.tie_in", 2, 0:  # nothing is done to make the first
+            is_value = isinstance(call.args[0], ast.Name) and isinstance(call.args[1], _ATOMS)
+            return _same(file, call, call.args[1]) if is_value else None
         # The same random bits: it shuffled each line along the axis on its own.
         case "jax.random.shuffle", 2 | 3, _:
             return _with_argument(file, call, "jax.random.permutation", ", independent=True")

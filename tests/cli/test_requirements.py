@@ -88,7 +88,11 @@ def test_they_are_part_of_the_change(project: Path, name: str, before: str, afte
     [
         ("requirements.txt", f"jax==0.4.1\n{PINS}", "the file pins nearly every package"),
         ("requirements.txt", f"jax~=0.4.1\n{PINS}".replace("==", "~="), "pins nearly every"),
-        ("requirements.txt", "jax==0.4.1 \\\n    --hash=sha256:12\n", "a tool wrote the file"),
+        (
+            "requirements.txt",
+            "jax==0.4.1 \\\n    --hash=sha256:12\n",
+            "requirements.txt:1: jax==0.4.1 has to be jax>=0.7, and is not edited: a tool wrote",
+        ),
         ("requirements.txt", "jax>=0.4,<0.7  # x\n", "keeps newer JAX away (jax>=0.4,<0.7  # x)"),
         ("docker/requirements.txt", "jax<1\n", ""),
         ("docker-requirements.txt", "jax<1\n", "it is of an image"),
@@ -142,8 +146,9 @@ def test_what_they_need_is_said(project: Path) -> None:
     requirements.write_text("jax>=0.10\nflax\n")
     assert "needs JAX" not in _run("pkg").stderr
     (project / "other.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")
-    for text, is_raised in (("jax\nflax<0.7\n", False), ("jax<0.5\njax\nflax<0.7\n", True)):
-        requirements.write_text(text)  # the name is of years ago
+    of_years_ago = {"jax\n": False, "jax<0.5\njax\n": True, f"jax\n{WHEEL}\n": True}
+    for text, is_raised in of_years_ago.items():
+        requirements.write_text(f"{text}flax<0.7\n")
         assert ("requirements.txt:" in _run("other.py").stderr) is is_raised
 
 
@@ -169,6 +174,15 @@ def test_the_jax_that_lacks_a_name_that_is_left_is_kept_out(project: Path) -> No
     name = "device_put_sharded"  # of something else there
     (project / "pkg/other.py").write_text(f"import jax\ndef f({name}): return jax.{name}(x, d)\n")
     assert "+jax>=0.7,<0.10\n" in _run("pkg").stdout
+
+
+def test_no_jax_runs_what_needs_both_a_newer_and_an_older_one(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax>=0.4\n")
+    (project / "pkg/other.py").write_text("import jax\ndef f(x, y): return jax.lax.tie_in(*x)\n")
+    said = _run("pkg").stderr
+    both = "JAX 0.7 or newer, and what is left as it is one before 0.4.29: no JAX runs both.\n"
+    assert both in said
+    assert "jax>=0.4 has to be jax>=0.7, and is not edited: the program does not run" in said
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax, oldes
 _QUOTED = re.compile(
     r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"](?!\s*:)"""
 )
-_LINE = re.compile(r"^[ \t]*((?:jax|flax).*?)[ \t\r]*$", re.I | re.M)
+_LINE = re.compile(r"^[ \t]*((?:jax|flax).*?)[ \t\r\\]*$", re.I | re.M)
 # What only describes the project in a setup.py: "jax" may be one of its keywords.
 _DESCRIPTION = re.compile(r"\b(?:keywords|classifiers|name)\s*=\s*(?:\[[^]]*\]|'[^']*'|\"[^\"]*\")")
 # `- jax=0.3.25`, `- jaxlib=*=*cuda*`, or `- flax==0.6.0` below `- pip:`, in a file of conda.

@@ -126,12 +126,12 @@ def _raise(pin: Pin, new: str, text: str, migration: Migration, caps: Sequence[P
     why = _why_left(pin, text, migration, caps)
     if not why and not text.startswith(written, pin.start):
         why = "it is spelled in a way of its own there"
-    return RaisedPin(pin, new.removesuffix("\\").strip() if why else new, line, why)
+    return RaisedPin(pin, new, line, why)
 
 
 def _why_left(pin: Pin, text: str, migration: Migration, caps: Sequence[Pin]) -> str:
     """Why a requirement is not edited; empty if it is."""
-    if migration.missing:
+    if migration.missing or migration.runs_nowhere:
         return "the program does not run there yet"
     if _GENERATED.search(text):
         return "a tool wrote the file, which has to do so again"
@@ -166,9 +166,12 @@ def needs(
     needed, by_program = migration.needed_jax, migration.needed_by_program
     place = " in ".join(map(code, migration.needed_for))
     cause = f", for {place}" if place else ""
-    if by_program is not None and not requirements.is_met:
-        only = cause if by_program == needed else ""
-        yield f"The new text needs JAX {dotted(by_program)} or newer{only}."
+    if by_program is not None and (migration.runs_nowhere or not requirements.is_met):
+        also = cause if by_program == needed else ""
+        if migration.runs_nowhere:
+            below = dotted(migration.needed_below or ())
+            also += f", and what is left as it is one before {below}: no JAX runs both"
+        yield f"The new text needs JAX {dotted(by_program)} or newer{also}."
     for change in requirements.raised:
         pin, why = change.pin, change.why_left
         where, old, new = code(f"{pin.path}:{change.line}"), code(pin.text), code(change.new)

@@ -125,9 +125,15 @@ class Migration:
     @property
     def needed_below(self) -> Version | None:
         """The first JAX that the program does not run on: one that has no name that is left."""
-        names = {change.name for file in self._program for change in file.refused}
-        gone = [row.gone for row in ALL if row.name in names and row.name.startswith("jax.")]
-        return min(gone, default=None)
+        names = {change.name for file in self._library for change in file.refused}
+        rows = [row for row in ALL if row.name in names and row.name.startswith("jax.")]
+        return min((row.gone for row in rows if row.gone > (0,)), default=None)
+
+    @property
+    def runs_nowhere(self) -> bool:
+        """Whether what is written needs a newer JAX than what is left."""
+        needed, below = self.needed_by_program, self.needed_below
+        return needed is not None and below is not None and below <= needed
 
     @property
     def _program(self) -> Iterator[FileResult]:

@@ -75,7 +75,8 @@ class Pin:
     @property
     def is_bounded(self) -> bool:
         """Whether it says which releases it lets in."""
-        return bool(_bounds(self.text))
+        requirement = _requirement(self.text)
+        return requirement is not None and bool(requirement.specifier or requirement.url)
 
     def caps_below(self, needed: Version) -> bool:
         """Whether an upper bound keeps a release of JAX or jaxlib away."""
@@ -149,7 +150,7 @@ def oldest_allowed(requirements: Iterable[str]) -> Version | None:
 
 def oldest_bound(pins: Iterable[Pin]) -> Version | None:
     """The oldest JAX that a bound of a requirement lets in; None if none has a bound."""
-    bounded = (_allowed(pin.text, "jax") for pin in pins if pin.is_bounded)
+    bounded = (_allowed(pin.text, "jax") for pin in pins if _bounds(pin.text))
     return min((min(releases) for releases in bounded if releases), default=None)
 
 

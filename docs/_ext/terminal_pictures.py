@@ -36,7 +36,6 @@ SESSIONS = {
     "demo": "shardlift demo --into demo",
     "doctor": "shardlift doctor",
     "lsp": "shardlift lsp --help",
-    "record-legacy": "shardlift record-legacy --help",
 }
 # Without fonts from elsewhere: the site works without a network.
 FORMAT = """\

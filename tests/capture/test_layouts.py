@@ -22,7 +22,7 @@ from shardlift.capture.layouts import (
     together,
 )
 
-OLD = runpy.run_path(str(Path(__file__).parents[2] / "src/shardlift/standalone/record_legacy.py"))
+OLD = runpy.run_path(str(Path(__file__).parents[2] / "examples/record_legacy.py"))
 arrays = hnp.arrays(
     st.sampled_from([np.float32, np.int8, np.bool_, np.complex64]),
     hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4),

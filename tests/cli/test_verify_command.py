@@ -118,6 +118,7 @@ def test_a_crash(folder):
     assert "nothing.py ended with status 0 without a recorded call of JAX" in done.stderr
 
 
+RECORDER = Path(__file__).parents[2] / "examples" / "record_legacy.py"
 PYTHONS = [sys.executable, os.environ.get("SHARDLIFT_LEGACY_PYTHON", "")]
 
 
@@ -128,14 +129,12 @@ def test_a_recording_of_another_environment(folder, python, tmp_path):
     """On this JAX, and where SHARDLIFT_LEGACY_PYTHON names a python with JAX 0.4 to 0.7, there."""
     if not python:
         pytest.skip("SHARDLIFT_LEGACY_PYTHON is not set")
-    file = tmp_path / "record_legacy.py"
-    file.write_text(CliRunner().invoke(main, ["record-legacy"]).output)
     program = tmp_path / "before.py"
     program.write_text(BEFORE.replace("jax.device_put_replicated(jnp.arange(3.0), jax.devices())",
                                       "jnp.stack([jnp.arange(3.0)] * 8)"))  # fmt: skip
     out = str(tmp_path / "old.json")
     env = {k: v for k, v in ENV.items() if k not in ("PYTHONPATH", "XLA_FLAGS")}  # old flags
-    command = [python, str(file), "--devices", "8", out, str(program), "2"]
+    command = [python, str(RECORDER), "--devices", "8", out, str(program), "2"]
     done = children.run(command, env=env)
     assert done.returncode == 0, done.stderr
     assert "2 calls of 1 pmap sites written to" in done.stderr
@@ -149,7 +148,7 @@ def test_a_recording_of_another_environment(folder, python, tmp_path):
 
 
 def test_the_file_for_old_environments_is_old_python():
-    text = CliRunner().invoke(main, ["record-legacy"]).output
+    text = RECORDER.read_text()
     ast.parse(text, feature_version=(3, 8))
     imported = set(re.findall(r"^ *(?:import|from) (\w+)", text, re.MULTILINE))
     assert "jax" in imported

@@ -1,7 +1,7 @@
 """The values of arrays, in ``FILE.npz`` beside a capture: a NumPy archive of bytes, no pickle.
 
 One member, ``bytes``, holds all arrays; ``index`` is JSON and says where each of them is. An
-archive with one member per array, as `record_legacy.py` writes it, can be read too.
+archive with one member per array, as `examples/record_legacy.py` writes it, can be read too.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ GROUPS = {
     },
     "For tools": {
         "lsp": "shardlift.cli.lsp:lsp",
-        "record-legacy": "shardlift.cli.record_legacy:record_legacy",
     },
 }
 COMMANDS = {name: where for group in GROUPS.values() for name, where in group.items()}

@@ -64,5 +64,6 @@ def stop_if_jax_is_too_old() -> None:
         if version(installed) < OLDEST:
             stop(
                 f"JAX {installed} is installed, but 0.10 or newer is needed. That version still "
-                "runs pmap programs unmodified; `shardlift record-legacy` records them there."
+                "runs pmap programs unmodified; examples/record_legacy.py, in the repository of "
+                "shardlift, records them there."
             )

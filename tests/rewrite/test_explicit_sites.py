@@ -483,6 +483,14 @@ def main():
 """
 NEW_EACH_TIME = {
     "kept by an object": ("self.p_step = jax.pmap(step, 'i')", "pass"),
+    "used by what an object keeps": (
+        "p_step = jax.pmap(step, 'i')\n        self.p_step = lambda x, y: p_step(x, y)",
+        "pass",
+    ),
+    "made by a method for it": (
+        "self.make()\n\n    def make(self):\n        self.p_step = jax.pmap(step, 'i')",
+        "pass",
+    ),
     "made if it is not there": (
         "self.p_step = None",
         "if self.p_step is None:\n            self.p_step = jax.pmap(step, 'i')",
@@ -529,6 +537,12 @@ def test_what_is_mapped_again_and_again_keeps_pmap(parts: tuple[str, str]) -> No
     rows = "np.zeros((jax.device_count(), 2), np.float32)"
     before = f"{HEAD}{MADE}\n{OBJECT.format(init=parts[0], fit=parts[1], ROWS=rows)}"
     assert ("jax.pmap" in moved(before)) is (parts in AGAIN.values())
+
+
+def test_a_test_maps_once() -> None:
+    case = f"class A:\n    def test(self):\n        jax.pmap(step, 'i')({ROWS}, {ROWS})\n"
+    assert "jax.pmap" not in after(f"{HEAD}\n\n{case}", "main_test.py")
+    assert "jax.pmap" in after(f"{HEAD}\n\n{case}")
 
 
 FOLLOWED = {

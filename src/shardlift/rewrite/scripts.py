@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from shardlift.rewrite.home import is_test
 from shardlift.source.file import File
 from shardlift.source.libraries import GRADS
 from shardlift.source.mentions import is_decorator
@@ -52,7 +53,8 @@ def runs_at_import(file: File, node: ast.expr) -> bool:
 def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
     """Whether a place runs once: at the top level, or in a function that is called once.
 
-    A function that the project does not call may be where it starts.
+    A function that the project does not call may be where it starts, as a test is. What makes an
+    object runs once for each.
     """
     for around in file.index.ancestors(node):
         if isinstance(around, MANY):
@@ -60,7 +62,10 @@ def runs_once(file: File, node: ast.AST, depth: int = 4) -> bool:
         if isinstance(around, ast.If) and _IS_MISSING.fullmatch(ast.unparse(around.test)):
             return True
         if isinstance(around, FUNCTIONS):
-            return _is_training(around) or (depth > 0 and _is_called_once(file, around, depth))
+            name = getattr(around, "name", "")
+            is_case = name.startswith("test") and is_test(file.path)
+            is_started = name in _CONSTRUCTORS or is_case or _is_training(around)
+            return is_started or (depth > 0 and _is_called_once(file, around, depth))
     return True
 
 
@@ -76,12 +81,11 @@ def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:
     name = getattr(function, "name", "")
     if getattr(function, "decorator_list", ()) or not name:
         return False
-    if isinstance(parent, ast.ClassDef) and name != "__init__":
+    if isinstance(parent, ast.ClassDef):
         methods = [(file, node) for node in attributes(file, name)]
         return len(methods) == 1 and runs_once(*methods[0], depth - 1)
-    called = parent if isinstance(parent, ast.ClassDef) else function  # it makes an object
-    uses = list(global_mentions(file, getattr(called, "name", "")))
-    is_global = called in file.index.root.body
+    uses = list(global_mentions(file, name))
+    is_global = function in file.index.root.body
     return is_global and len(uses) < 2 and all(runs_once(*use, depth - 1) for use in uses)
 
 
@@ -226,12 +230,12 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
     """Whether the same function object may be mapped at a site more than once.
 
     A lambda, what a transform or a call made, or a function that a decorator maps is a new one
-    each time. What an object keeps is mapped once for each object.
+    each time.
     """
     repeated = next(_repeated(file, site), None)
     if operand is None or repeated is None or _is_new(file, operand, repeated):
         return False
-    if _is_kept(file, site) or runs_once(file, site):
+    if runs_once(file, site):
         return False
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.file is not file:
@@ -255,18 +259,6 @@ def _is_new(file: File, operand: ast.expr, repeated: ast.AST) -> bool:
     around = {maker.file.index.function_around(node) for node in inner}
     is_plain = not getattr(maker.node, "decorator_list", ())
     return is_plain and len(inner) == len(values) and around == {maker.node}
-
-
-def _is_kept(file: File, site: ast.AST) -> bool:
-    """Whether an object keeps what a site returns, from the time that it is made."""
-    parent, function = file.index.parents.get(site), file.index.function_around(site)
-    targets = parent.targets if isinstance(parent, ast.Assign) else []
-    is_own = any(isinstance(t, ast.Attribute) and ast.unparse(t.value) == "self" for t in targets)
-    return (
-        is_own
-        and getattr(function, "name", "") in _CONSTRUCTORS
-        and (next(_repeated(file, site), None) is function)
-    )
 
 
 def _repeated(file: File, node: ast.AST) -> Iterator[ast.AST]:

@@ -216,7 +216,8 @@ def test_what_scripts_need_is_said_apart(project: Path) -> None:
     (project / "pkg/train.py").rename(project / "scripts/train.py")
     (project / "pkg/new.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")
     said = (
-        "The new text needs JAX 0.4.26 or newer.\n- setup.py:1: jax>=0.4 -> jax>=0.4.26\n"
+        "The new text needs JAX 0.4.26 or newer, for jax.numpy.trapezoid in pkg/new.py:2.\n"
+        "- setup.py:1: jax>=0.4 -> jax>=0.4.26\n"
         "The new text of tests, examples, notebooks and scripts needs JAX 0.7 or newer.\n"
     )
     assert said in _run(".").stderr

@@ -164,14 +164,18 @@ def needs(
 ) -> Iterator[str]:
     """What the summary says of them; nothing where a bound keeps every JAX that is too old away."""
     needed, by_program = migration.needed_jax, migration.needed_by_program
-    place = " in ".join(map(code, migration.needed_for))
-    cause = f", for {place}" if place else ""
-    if by_program is not None and (migration.runs_nowhere or not requirements.is_met):
-        also = cause if by_program == needed else ""
-        if migration.runs_nowhere:
-            below = dotted(migration.needed_below or ())
-            also += f", and what is left as it is one before {below}: no JAX runs both"
-        yield f"The new text needs JAX {dotted(by_program)} or newer{also}."
+
+    def said(needed: Version, of: str = "", also: str = "") -> str:
+        place = " in ".join(map(code, migration.needed_for(needed)))
+        cause = f", for {place}" if place else ""
+        return f"The new text{of} needs JAX {dotted(needed)} or newer{cause}{also}."
+
+    if by_program is not None and migration.runs_nowhere:
+        below = dotted(migration.needed_below or ())
+        both = f", and what is left as it is one before {below}: no JAX runs both"
+        yield said(by_program, also=both)
+    elif by_program is not None and not requirements.is_met:
+        yield said(by_program)
     for change in requirements.raised:
         pin, why = change.pin, change.why_left
         where, old, new = code(f"{pin.path}:{change.line}"), code(pin.text), code(change.new)
@@ -185,5 +189,4 @@ def needs(
         oldest = dotted(oldest_python(by_program or (0,)))
         yield f"- That JAX needs Python {oldest} or newer, and {code(where)} lets in {python}."
     if needed is not None and needed != by_program:
-        others = "tests, examples, notebooks and scripts"
-        yield f"The new text of {others} needs JAX {dotted(needed)} or newer{cause}."
+        yield said(needed, " of tests, examples, notebooks and scripts")

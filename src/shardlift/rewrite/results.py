@@ -78,10 +78,8 @@ class Migration:
         """The oldest JAX that runs the new text; None if all that the project allows do."""
         return max(filter(None, map(self._floor, self.files)), default=None)
 
-    @property
-    def needed_for(self) -> tuple[str, ...]:
-        """The first name that needs the newest JAX, and its place; empty if names of trees do."""
-        needed = self.needed_jax or (0,)
+    def needed_for(self, needed: Version) -> tuple[str, ...]:
+        """The first name that needs this JAX, and its place; empty if names of trees do."""
         for file in self.files if needed != TREE_NAMES else ():
             for change in file.rewritten:
                 successor = successor_of(change)
@@ -110,7 +108,7 @@ class Migration:
         """
         refused = [change for file in self._program for change in file.refused]
         runs_today = not any(change.name and change.on_import for change in refused)
-        program = [floors(file.rewritten, file.helpers, (0,)) for file in self._library]
+        program = [floors(file.rewritten, file.helpers, (0,)) for file in self._program]
         needed = max((version for versions in program for version in versions), default=(0,))
         oldest = self.oldest or (None if runs_today else (0,))
         if oldest is None or needed >= TREE_NAMES:
@@ -120,12 +118,12 @@ class Migration:
     @property
     def needed_by_program(self) -> Version | None:
         """The same, of files that are neither tests, examples, notebooks nor beside packages."""
-        return max(filter(None, map(self._floor, self._library)), default=None)
+        return max(filter(None, map(self._floor, self._program)), default=None)
 
     @property
     def needed_below(self) -> Version | None:
         """The first JAX that the program does not run on: one that has no name that is left."""
-        names = {change.name for file in self._library for change in file.refused}
+        names = {change.name for file in self._program for change in file.refused}
         rows = [row for row in ALL if row.name in names and row.name.startswith("jax.")]
         return min((row.gone for row in rows if row.gone > (0,)), default=None)
 
@@ -137,15 +135,10 @@ class Migration:
 
     @property
     def _program(self) -> Iterator[FileResult]:
-        for file in self.files:
-            if not is_test(file.path) and not file.path.endswith(".ipynb"):
-                yield file
-
-    @property
-    def _library(self) -> Iterator[FileResult]:
         """The files that raise requirements: what others need raises none of those who install."""
-        for file in self._program:
-            if os.path.abspath(file.path).startswith(self.installed) and not is_example(file.path):
+        for file in self.files:
+            others = is_test(file.path) or is_example(file.path) or file.path.endswith(".ipynb")
+            if not others and os.path.abspath(file.path).startswith(self.installed):
                 yield file
 
     def _floor(self, file: FileResult) -> Version | None:

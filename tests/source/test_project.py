@@ -46,6 +46,7 @@ def _project(*texts: str, settings: Settings = Settings()) -> Project:
         "b = n // (every // own)",
         "import jax; n = jax.device_count(); k = jax.local_device_count()\n"
         "if jax.process_index() == 0: print(n, k)",
+        "import jax\ndims = batch_dims(64, jax.device_count(), jax.local_device_count())",
         "import jax\nassert batch % jax.process_count() == 0",
         "import jax\nif batch % jax.process_count():\n    raise ValueError",
     ],

@@ -3,7 +3,7 @@
 A program of many processes joins a job, splits data by the process index, or counts processes.
 `if jax.process_index() == 0: print(…)` and messages do not count: they also work in one process;
 `if jax.process_index() == 0: save(…)` does: one of several writes the file. So does a program that
-asks for its process and counts all devices and its own.
+asks for its process and counts all devices and its own, or gives a function both numbers.
 So does a notebook, unless it joins a job: its kernel is one process.
 `assert jax.process_count() == 1` shows a program of one process.
 """
@@ -138,8 +138,14 @@ def _counts_of_both(file: File, named: Mapping[ast.Call, str]) -> Iterator[ast.e
             of_own = file.called(right) in (_OWN_DEVICES, "jax.local_devices")
             if of_own and file.called(file.definition(division.left)) == _DEVICES:
                 yield division
-    if {_DEVICES, _OWN_DEVICES} <= {*named.values()}:
+    both = {_DEVICES, _OWN_DEVICES}
+    if both <= {*named.values()}:
         yield from (call for call, name in named.items() if name in _JAX_INDEX)
+        for call in file.index.nodes(ast.Call):
+            if both <= {*map(file.called, call.args)} and not _MESSAGES.search(
+                last_name(call.func)
+            ):
+                yield call
 
 
 def _guards_writes(file: File, flag: ast.Assign) -> bool:

@@ -42,7 +42,6 @@ class Requirements:
 
     raised: tuple[RaisedPin, ...] = ()
     files: tuple[FileResult, ...] = ()  # those that are edited
-    pythons: tuple[tuple[str, str], ...] = ()  # the place and the Python that is too old for JAX
     is_met: bool = False  # whether bounds that are there keep every JAX that is too old away
 
 
@@ -69,20 +68,22 @@ def raise_requirements(
             files.append(FileResult(path, text, after))
         lines += raised
     is_met = not lines and any(pin.is_bounded for pin in pins)
-    pythons = tuple(_old_pythons(by_path, needed, read))
-    return Requirements(tuple(lines), tuple(files), pythons, is_met)
+    return Requirements((*lines, *_old_pythons(by_path, needed, read)), tuple(files), is_met)
 
 
 def _old_pythons(
     paths: Iterable[str], needed: Version, read: Callable[[str], bytes]
-) -> Iterator[tuple[str, str]]:
-    """What the metadata beside some requirements lets in, and is too old for the needed JAX."""
+) -> Iterator[RaisedPin]:
+    """The Python that the metadata beside some requirements lets in, if JAX needs a newer one."""
+    oldest = oldest_python(needed)
+    why = f"JAX {dotted(needed)} needs it, and to drop a Python is yours to decide"
     folders = dict.fromkeys(map(os.path.dirname, paths))
     for path in (os.path.join(folder, name) for folder in folders for name in _METADATA):
         text = _text(path, read)
         stated = _PYTHON.search(text)
-        if stated and version(stated[1]) < oldest_python(needed):
-            yield f"{path}:{_line_of(text, stated.start(1))}", stated[1]
+        if stated and version(stated[1]) < oldest:
+            pin, line = Pin(path, f"Python {stated[1]}"), _line_of(text, stated.start(1))
+            yield RaisedPin(pin, f"Python {dotted(oldest)}", line, why)
 
 
 def _line_of(text: str, start: int) -> int:
@@ -185,8 +186,5 @@ def needs(
             yield f"- {where}: {old} has to be {new}, and is not edited: {why}."
     if any(change.pin.text.startswith("flax") for change in requirements.raised):
         yield "- An older flax does not run on the newest JAX."
-    for where, python in requirements.pythons:
-        oldest = dotted(oldest_python(by_program or (0,)))
-        yield f"- That JAX needs Python {oldest} or newer, and {code(where)} lets in {python}."
     if needed is not None and needed != by_program:
         yield said(needed, " of tests, examples, notebooks and scripts")

@@ -37,6 +37,7 @@ def test_lines_move_with_the_call() -> None:
         ("def f():\n  return 'a'\n", 80, "  ", "'"),
         ('def f():\n    return "a"\n', 80, "    ", '"'),
         ("def f():\n\treturn 1\n", 80, "\t", '"'),
+        (("y = " + "z" * 70 + "  # pytype: disable\n") * 9, 80, "    ", '"'),
         ("x = 1  " + "#" * 85 + "\n" + ("y = " + "z" * 90 + "\n") * 9, 100, "    ", '"'),
     ],
 )

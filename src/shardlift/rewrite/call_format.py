@@ -12,8 +12,8 @@ from shardlift.source.scopes import index_of
 from shardlift.source.text import usual_quote
 
 _WIDTHS = (80, 88, 100, 120)
-# Formatters leave addresses, comments and long strings on one line.
-_NEVER_BROKEN = re.compile(r"""http|^\s*#|"[^"]{30,}"|'[^']{30,}'""")
+# Formatters leave addresses, comments, words to other tools and long strings on one line.
+_NEVER_BROKEN = re.compile(r"""http|^\s*#|#\s*(\w+:|noqa)|"[^"]{30,}"|'[^']{30,}'""")
 _FEW = 3  # lines that are longer than others may be
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from shardlift.source.model import Example, Level, Rule
+from shardlift.source.model import Example, Level, Rule, dotted
 
 MEANING = {
     Level.BROKEN: "raises an error, hangs, or computes other numbers than pmap did",
@@ -15,7 +15,7 @@ MEANING = {
 
 def page(rule: Rule, instead: str = "") -> str:
     """The page as Markdown, with prose wrapped at 79 columns; `instead` is what to write."""
-    since = "" if rule.since == (0,) else f", since JAX {'.'.join(map(str, rule.since))}"
+    since = "" if rule.since == (0,) else f", since JAX {dotted(rule.since)}"
     parts = [
         f"# {rule.code} {rule.name}",
         f"**{rule.level.value}**: {MEANING[rule.level]}{since}.",

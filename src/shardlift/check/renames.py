@@ -30,7 +30,7 @@ from shardlift.source.imports import (
     move_names,
     uses_of,
 )
-from shardlift.source.model import CHANGELOG, Edit, HelperRequest, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Edit, HelperRequest, Kind, Match, Rule
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import (
     ALL,
@@ -47,19 +47,10 @@ from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
 _WITH_JAX = frozenset(
-    (
-        *(
-            "jax",
-            "jax.core",
-            "jax.errors",
-            "jax.lax",
-            "jax.nn",
-            "jax.numpy",
-            "jax.ops",
-            "jax.random",
-        ),
-        *("jax.sharding", "jax.tree", "jax.tree_util"),
-    )
+    {
+        *("jax", "jax.core", "jax.errors", "jax.lax", "jax.nn", "jax.numpy", "jax.ops"),
+        *("jax.random", "jax.sharding", "jax.tree", "jax.tree_util"),
+    }
 )
 # What flax.linen has from JAX, as the old module `nn` of flax had it.
 _OF_JAX = frozenset(
@@ -76,11 +67,13 @@ _NO_FIX: Fix = (), frozenset()
 
 def removed_rule(*, rows: tuple[Removed, ...], why: str = "", **parts: Any) -> Rule:
     """A rule for the uses of some removed names, which `fix` rewrites; `parts` are its own."""
-    parts = {"advice": "Change the code as the message says.", "reference": CHANGELOG, **parts}
-    visit, rewritten_as = partial(gone, rows=rows, why=why), frozenset({Kind.NAME})
-    return Rule(
-        level=Level.BROKEN, names=names(rows), visit=visit, rewritten_as=rewritten_as, **parts
-    )
+    usual: dict[str, Any] = {
+        "advice": "Change the code as the message says.",
+        "reference": CHANGELOG,
+        "rewritten_as": frozenset({Kind.NAME}),
+    }
+    visit = partial(gone, rows=rows, why=why)
+    return Rule(names=names(rows), visit=visit, **usual | parts)
 
 
 def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match]:

@@ -198,6 +198,14 @@ def collectives(file: File, node: ast.AST) -> Iterator[tuple[ast.Call, str]]:
             yield call, name or ""
 
 
+def literals(file: File, node: ast.expr) -> list[object]:
+    """The values in a tuple or list, or of one expression; None for what is not a literal."""
+    node = file.definition(node)
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    values = map(file.only, parts)
+    return [value.value if isinstance(value, Constant) else None for value in values]
+
+
 def axis_of(file: File, call: ast.Call) -> object:
     """The axis name of a collective, if it is a literal or a constant."""
     node = argument_at(call, 1, "axis_name")

@@ -146,7 +146,7 @@ class Rule:
     """
 
     code: str
-    level: Level
+    level: Level = Level.BROKEN
     summary: str
     advice: str
     reference: str

@@ -28,10 +28,8 @@ _COUNT = frozenset({"process_count", "host_count"})
 # What makes sense in several processes only, of multihost_utils, tensorflow_datasets and scenic.
 _JOINT = frozenset(
     {
-        "process_allgather",
-        "broadcast_one_to_all",
-        "split_for_jax_process",
-        "barrier_across_hosts",
+        *("process_allgather", "broadcast_one_to_all"),
+        *("split_for_jax_process", "barrier_across_hosts"),
     }
 )
 _CALLED = _INDEX | _COUNT | _JOINT | {"initialize", "device_count", "local_device_count"}

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
-from shardlift.source.idioms import axis_of, collectives
+from shardlift.source.idioms import axis_of, collectives, literals
 from shardlift.source.libraries import MESHES
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 from shardlift.source.scopes import argument_at
-from shardlift.source.values import Constant, Result
+from shardlift.source.values import Result
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -39,11 +39,9 @@ def _axes(file: File, node: ast.expr) -> tuple[str, ...] | None:
     names = argument_at(value.call, 1, "axis_names")
     if names is None:
         return None
-    names = value.file.definition(names)
-    elements = names.elts if isinstance(names, (ast.Tuple, ast.List)) else [names]
-    values = [value.file.only(element) for element in elements]
-    texts = [v.value for v in values if isinstance(v, Constant) and isinstance(v.value, str)]
-    return tuple(texts) if len(texts) == len(values) else None
+    values = literals(value.file, names)
+    texts = tuple(text for text in values if isinstance(text, str))
+    return texts if len(texts) == len(values) else None
 
 
 def _binds_axes(file: File, body: ast.AST) -> bool:
@@ -63,7 +61,6 @@ _MAPPED = f"f = jax.shard_map(g, mesh=mesh, {_SPECS})"
 
 RULE = Rule(
     code="SL704",
-    level=Level.BROKEN,
     summary="a collective over an axis that the mesh does not have",
     advice="Use one name for the mesh axis, the specs and the collectives.",
     reference=f"{GUIDE}#collectives",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.rules._examples import SPECS
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Level, Match, Rule
+from shardlift.source.model import SHARD_MAP, Match, Rule
 from shardlift.source.shard_maps import placed_spec
 from shardlift.source.values import Output
 
@@ -46,7 +46,6 @@ _CALL = "g = jax.shard_map(f, mesh=mesh, in_specs=P('i'), out_specs=P('i'))"
 
 RULE = Rule(
     code="SL709",
-    level=Level.BROKEN,
     summary="a shard_map body closes over a sharded array",
     advice="Pass it as an argument with its own spec.",
     reference=SHARD_MAP,

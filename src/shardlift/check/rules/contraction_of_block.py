@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import block_uses
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 
 _NAMES = ("dot", "vdot", "inner", "outer", "matmul", "einsum", "tensordot", "kron", "cross")
 _FUNCTIONS = frozenset(f"jax.numpy.{name}" for name in _NAMES) | {"jax.lax.dot"}
@@ -44,7 +44,6 @@ def _is_returned_row(file: File, use: ast.AST, name: str, block: ast.Name) -> bo
 
 RULE = Rule(
     code="SL706",
-    level=Level.BROKEN,
     summary="dot, matmul or einsum of a block that keeps the device axis",
     advice="Remove the axis first, as in jnp.dot(x.squeeze(0), w), and add it to the result.",
     reference=f"{GUIDE}#update-your-mapped-function",

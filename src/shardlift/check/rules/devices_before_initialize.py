@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import MULTI_PROCESS, Level, Match, Rule
+from shardlift.source.model import MULTI_PROCESS, Match, Rule
 from shardlift.source.reaching import guards
 from shardlift.source.scopes import position
 from shardlift.source.sites import scope_name
@@ -37,7 +37,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL607",
-    level=Level.BROKEN,
     summary="JAX is used before jax.distributed.initialize",
     advice="Call jax.distributed.initialize() first.",
     reference=MULTI_PROCESS,

@@ -6,13 +6,12 @@ is copied first and deleted afterwards, which needs the memory twice for a momen
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import stacking_count
+from shardlift.source.idioms import literals, stacking_count
 from shardlift.source.model import GUIDE, Level, Match, Rule
-from shardlift.source.values import Constant, Mapped
+from shardlift.source.values import Mapped
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -27,12 +26,8 @@ def visit(file: File) -> Iterator[Match]:
 def donated(mapped: Mapped) -> tuple[int, ...]:
     """The positions that a pmapped function donates, as far as they are literals."""
     located = mapped.keywords.get("donate_argnums")
-    if located is None:
-        return ()
-    node = located.file.definition(located.node)
-    elements = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
-    values = [located.file.only(element) for element in elements]
-    return tuple(v.value for v in values if isinstance(v, Constant) and isinstance(v.value, int))
+    places = literals(located.file, located.node) if located is not None else []
+    return tuple(place for place in places if isinstance(place, int))
 
 
 RULE = Rule(

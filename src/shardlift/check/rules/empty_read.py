@@ -11,8 +11,9 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Rule
-from shardlift.source.values import Constant, Result
+from shardlift.source.idioms import literals
+from shardlift.source.model import CHANGELOG, Match, Rule
+from shardlift.source.values import Result
 
 _EMPTY = frozenset({"jax.numpy.empty", "jax.numpy.empty_like"})
 _REDUCTIONS = frozenset(
@@ -38,10 +39,8 @@ def _has_elements(empty: Result) -> bool:
     shape = empty.call.args[0] if empty.call.args else None
     if empty.path.endswith("_like") or shape is None:
         return empty.path.endswith("_like")
-    shape = empty.file.definition(shape)
-    sizes = shape.elts if isinstance(shape, (ast.Tuple, ast.List)) else [shape]
-    values = [empty.file.only(size) for size in sizes]
-    return bool(sizes) and not any(isinstance(v, Constant) and v.value == 0 for v in values)
+    sizes = literals(empty.file, shape)
+    return bool(sizes) and 0 not in sizes
 
 
 def _is_read(file: File, node: ast.expr) -> bool:
@@ -62,7 +61,6 @@ def _is_read(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL114",
-    level=Level.BROKEN,
     summary="an array of jnp.empty is read before it is written",
     advice="Use jnp.zeros or jnp.zeros_like.",
     reference=CHANGELOG,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.check.rules._examples import SPECS
 from shardlift.source.file import File
 from shardlift.source.libraries import NAMED_SHARDINGS
-from shardlift.source.model import SHARD_MAP, Level, Match, Rule
+from shardlift.source.model import SHARD_MAP, Match, Rule
 from shardlift.source.shard_maps import spec
 from shardlift.source.values import Result
 
@@ -38,7 +38,6 @@ _CALL = "f = jax.shard_map(g, mesh=mesh, in_specs=P('i'), out_specs=P('i'))"
 
 RULE = Rule(
     code="SL701",
-    level=Level.BROKEN,
     summary="shard_map gets a mesh with Explicit axes from make_mesh",
     advice="Use jax.sharding.Mesh or axis_types=(AxisType.Auto,), or place the inputs.",
     reference=SHARD_MAP,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count, stacking_count
-from shardlift.source.model import MULTI_PROCESS, Level, Match, Rule
+from shardlift.source.model import MULTI_PROCESS, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -31,7 +31,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL604",
-    level=Level.BROKEN,
     summary="a leading axis of all devices in a program of many processes",
     advice="Use jax.local_device_count().",
     reference=MULTI_PROCESS,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.check.gradients import checked_gradients, loss_is_reduced, reductions_of
 from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Level, Match, Rule
+from shardlift.source.model import SHARD_MAP, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -31,7 +31,6 @@ _MAPPED = "f = jax.shard_map(step, mesh=m, in_specs=(P(), P('i')), out_specs=P()
 
 RULE = Rule(
     code="SL501",
-    level=Level.BROKEN,
     summary="a gradient is reduced again after shard_map has summed it",
     advice="Pass check_vma=False to get what pmap did, or remove the collective (and divide).",
     reference=SHARD_MAP,

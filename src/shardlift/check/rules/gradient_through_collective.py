@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.check.gradients import checked_gradients, loss_is_reduced
 from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
-from shardlift.source.model import SHARD_MAP, Level, Match, Rule
+from shardlift.source.model import SHARD_MAP, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -29,7 +29,6 @@ _MAPPED = "f = jax.shard_map(step, mesh=m, in_specs=P('i'), out_specs=P()"
 
 RULE = Rule(
     code="SL502",
-    level=Level.BROKEN,
     summary="a gradient through pmean for stacked parameters",
     advice="Pass check_vma=False to get what pmap did, or pass the parameters with P().",
     reference=SHARD_MAP,

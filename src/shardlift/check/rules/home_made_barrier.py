@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count
 from shardlift.source.libraries import REDUCTIONS
-from shardlift.source.model import GUIDE, Edit, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Edit, Kind, Match, Rule
 from shardlift.source.outputs import returned_at
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import scope_name
@@ -124,7 +124,6 @@ def _counts(file: File, test: ast.Compare, names: list[str]) -> bool:
 
 RULE = Rule(
     code="SL602",
-    level=Level.BROKEN,
     summary="a barrier between processes made with a pmapped psum",
     advice="Use jax.experimental.multihost_utils.sync_global_devices('name').",
     reference=f"{GUIDE}#jaxruntimeerror-internal-core-halted-unexpectedly",

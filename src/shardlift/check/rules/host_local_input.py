@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import shard_map_calls
 from shardlift.source.file import File
 from shardlift.source.idioms import device_count, stacking_count
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 
 _LOCAL = frozenset({"jax.process_index", "jax.local_device_count", "jax.local_devices"})
 _JOINS = (
@@ -50,7 +50,6 @@ _STEP = "import jax\nstep = jax.jit(jax.shard_map(f, mesh=m, in_specs=s, out_spe
 
 RULE = Rule(
     code="SL605",
-    level=Level.BROKEN,
     summary="a host-local array is passed to a jitted shard_map",
     advice="Use jax.make_array_from_process_local_data(sharding, x) first.",
     reference=f"{GUIDE}#the-migration-pattern-stitching",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import block_uses
 from shardlift.check.rules._examples import BLOCK_HEAD, SHARD_MAP
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 
 _KEYED = frozenset(
     f"jax.random.{name}"
@@ -40,7 +40,6 @@ _RUN = f"{SHARD_MAP}y = g(jax.random.split(key, n))\n"
 
 RULE = Rule(
     code="SL708",
-    level=Level.BROKEN,
     summary="a layer or a random function on a block with the device axis",
     advice="Remove the axis first: x.squeeze(0), key[0].",
     reference=f"{GUIDE}#update-your-mapped-function",

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Match, Rule
 from shardlift.source.sites import surely_mapped
 
 
@@ -26,7 +26,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL603",
-    level=Level.BROKEN,
     summary=".lower() of a pmapped function in a program of many processes",
     advice="Convert around it with multihost_utils.host_local_array_to_global_array and back.",
     reference=f"{GUIDE}#using-jax-stages-lowered-returned-by-jax-pmap-f-lower-args",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -30,7 +30,6 @@ def _is_unknown(file: File, name: str) -> bool:
 
 RULE = Rule(
     code="SL702",
-    level=Level.BROKEN,
     summary="a keyword that jax.make_mesh does not have",
     advice="Pass the sizes by position.",
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",

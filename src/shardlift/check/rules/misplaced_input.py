@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 from shardlift.source.shard_maps import placed_spec, placement
 from shardlift.source.values import Constant, Mapped
 
@@ -44,7 +44,6 @@ def _maps_axis_zero(mapped: Mapped) -> bool:
 
 RULE = Rule(
     code="SL303",
-    level=Level.BROKEN,
     summary="an input of a pmapped function has the wrong placement",
     advice="Place it with NamedSharding(mesh, P('axis')), or do not map it: None in in_axes.",
     reference=f"{GUIDE}#valueerror-received-incompatible-devices",

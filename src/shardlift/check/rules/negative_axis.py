@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 from shardlift.source.sites import pmap_keywords
 
 
@@ -36,7 +36,6 @@ def _is_negative(axes: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL207",
-    level=Level.BROKEN,
     summary="in_axes or out_axes of pmap count from the end",
     advice="Count the axis from the front, the device axis included: 2 for the last of three.",
     reference=f"{GUIDE}#migrating-to-jax-shard-map",

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Match, Rule
 from shardlift.source.sites import Role, Usage, surely_mapped
 from shardlift.source.values import Known, Located
 
@@ -42,7 +42,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL204",
-    level=Level.BROKEN,
     summary="a pmap inside a pmap",
     advice="Use one jax.shard_map over a mesh with one axis for each pmap.",
     reference=f"{GUIDE}#valueerror-the-context-mesh-should-match-the-mesh-passed-to-shard-map",

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Match, Rule, dotted
 
 
 def visit(file: File) -> Iterator[Match]:
     """Every call of such a helper."""
     settings = file.project.settings
-    jax, flax = (".".join(map(str, number)) for number in (settings.target, settings.usable_flax))
+    jax, flax = dotted(settings.target), dotted(settings.usable_flax)
     for name, calls in file.library_calls.items():
         if name.startswith("flax.") and fitness(name, settings) is Fitness.RAISES:
             for call in calls:
@@ -27,7 +27,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL302",
-    level=Level.BROKEN,
     summary="a helper of an old flax that raises since JAX 0.10",
     advice="Require flax>=0.12.7, with which it works.",
     reference=f"{GUIDE}#input-data-preparation",

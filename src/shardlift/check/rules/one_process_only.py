@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import MULTI_PROCESS, Level, Match, Rule
+from shardlift.source.model import MULTI_PROCESS, Match, Rule
 from shardlift.source.reaching import guards
 
 _INDEX = frozenset({"jax.process_index", "jax.host_id"})
@@ -37,7 +37,6 @@ def _is_one_process(file: File, test: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL606",
-    level=Level.BROKEN,
     summary="a pmapped function is called by one process only",
     advice="Call it in every process; keep the condition for the code that uses the result.",
     reference=MULTI_PROCESS,

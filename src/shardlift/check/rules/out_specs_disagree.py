@@ -14,7 +14,7 @@ from shardlift.check.rules._examples import LAX
 from shardlift.source.file import File
 from shardlift.source.idioms import reduced_axis
 from shardlift.source.libraries import REDUCTIONS
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 from shardlift.source.scopes import FUNCTIONS, positional
 from shardlift.source.shard_maps import ShardMap
 from shardlift.source.values import Known
@@ -70,7 +70,6 @@ _HEAD = f"{LAX}f = jax.shard_map("
 
 RULE = Rule(
     code="SL703",
-    level=Level.BROKEN,
     summary="out_specs that do not match the collectives in the body",
     advice="Use P() for a value that is reduced over the axis, and P('axis') for other values.",
     reference=f"{GUIDE}#collectives",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Match, Rule
 from shardlift.source.scopes import last_name
 from shardlift.source.statements import delete_setting
 
@@ -56,7 +56,6 @@ def _is_value(file: File, node: ast.AST) -> bool:
 
 RULE = Rule(
     code="SL104",
-    level=Level.BROKEN,
     summary="the option for the old pmap, removed in JAX 0.10",
     advice="Remove it; other rules report what it hid.",
     reference=f"{GUIDE}#help-fix-me-now",

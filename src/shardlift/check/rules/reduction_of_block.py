@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from shardlift.check.pmap_bodies import block_uses
 from shardlift.check.rules._examples import BLOCK_CALL, BLOCK_HEAD
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 
 _NAMES = (
     *("sum", "mean", "max", "min", "prod", "std", "var", "all", "any", "median"),
@@ -35,7 +35,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL705",
-    level=Level.BROKEN,
     summary="a reduction without axis over a block with the device axis",
     advice="Remove the axis first, as in x = x.squeeze(0), and add it to the result.",
     reference=f"{GUIDE}#update-your-mapped-function",

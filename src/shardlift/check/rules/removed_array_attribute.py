@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Kind, Match, Rule
 from shardlift.source.values import Instance, Known
 
 _INSTEAD = {
@@ -30,7 +30,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL110",
-    level=Level.BROKEN,
     summary=".device_buffer and .device_buffers of an array",
     advice="Use .addressable_shards, or .addressable_data(0).",
     reference=CHANGELOG,

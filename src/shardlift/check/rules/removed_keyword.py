@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Edit, Kind, Match, Rule, dotted
 from shardlift.source.removed_names import KEYWORDS
 from shardlift.source.scopes import end, position
 from shardlift.source.values import External, Instance, Known
@@ -30,7 +30,7 @@ def visit(file: File) -> Iterator[Match]:
             continue
         for keyword in call.keywords:
             if keyword.arg in renamed:
-                new, release = renamed[keyword.arg], ".".join(map(str, gone))
+                new, release = renamed[keyword.arg], dotted(gone)
                 way = f"use {new}" if new.isidentifier() else "pass it by position"
                 way = "delete it" if new == "-" else way
                 text = f"{function} has no keyword {keyword.arg} since JAX {release}: {way}"
@@ -96,7 +96,6 @@ def _by_position(file: File, call: ast.Call, function: str) -> str | None:
 
 RULE = Rule(
     code="SL115",
-    level=Level.BROKEN,
     summary="a keyword argument that a function of JAX no longer has",
     advice="Pass it by position, or use the keyword that the message names.",
     reference=CHANGELOG,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import CHANGELOG, Edit, Kind, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Edit, Kind, Match, Rule, dotted
 from shardlift.source.removed_names import OPTIONS
 from shardlift.source.scopes import position
 from shardlift.source.statements import delete_setting
@@ -32,8 +32,7 @@ def visit(file: File) -> Iterator[Match]:
 
 
 def _text(option: str) -> str:
-    release = ".".join(map(str, OPTIONS[option]))
-    return f"the option {option} is gone since JAX {release}: it raises"
+    return f"the option {option} is gone since JAX {dotted(OPTIONS[option])}: it raises"
 
 
 def _without_question(file: File, option: ast.Attribute) -> tuple[Edit, ...]:
@@ -49,7 +48,6 @@ def _without_question(file: File, option: ast.Attribute) -> tuple[Edit, ...]:
 
 RULE = Rule(
     code="SL113",
-    level=Level.BROKEN,
     summary="a configuration option that JAX no longer has",
     advice="Take it out.",
     reference=CHANGELOG,

@@ -8,20 +8,16 @@ a device and `jax.make_array_from_single_device_arrays` takes none on top.
 
 from __future__ import annotations
 
-from functools import partial
+from shardlift.check.renames import removed_rule
+from shardlift.source.model import GUIDE, Kind
+from shardlift.source.removed_names import PLACEMENT
 
-from shardlift.check.renames import gone
-from shardlift.source.model import GUIDE, Kind, Level, Rule
-from shardlift.source.removed_names import PLACEMENT, names
-
-visit = partial(gone, rows=PLACEMENT)
-RULE = Rule(
+RULE = removed_rule(
     code="SL101",
-    level=Level.BROKEN,
+    rows=PLACEMENT,
     summary="device_put_sharded or device_put_replicated, gone since JAX 0.10",
     advice="Place with jax.device_put(x, NamedSharding(mesh, P(...))); P() for replicas.",
     reference=f"{GUIDE}#drop-in-replacements",
-    names=names(PLACEMENT),
     bad=(
         "import jax\nx = jax.device_put_replicated(x, jax.local_devices())  # SL101",
         "from jax import device_put_sharded  # SL101\nx = device_put_sharded(xs, devices)",

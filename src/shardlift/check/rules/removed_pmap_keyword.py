@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import CHANGELOG, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Match, Rule
 from shardlift.source.sites import pmap_keywords
 
 
@@ -17,7 +17,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL112",
-    level=Level.BROKEN,
     summary="a keyword that jax.pmap no longer takes",
     advice="Take it out.",
     reference=CHANGELOG,

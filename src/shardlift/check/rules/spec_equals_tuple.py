@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.libraries import SPECS
-from shardlift.source.model import CHANGELOG, Level, Match, Rule
+from shardlift.source.model import CHANGELOG, Match, Rule
 from shardlift.source.values import Result
 
 
@@ -39,7 +39,6 @@ def _is_spec(file: File, node: ast.expr) -> bool:
 
 RULE = Rule(
     code="SL714",
-    level=Level.BROKEN,
     summary="a PartitionSpec is compared with a tuple",
     advice='Compare with jax.sharding.PartitionSpec("i"), or compare tuple(spec).',
     reference=CHANGELOG,

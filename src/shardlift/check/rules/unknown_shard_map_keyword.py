@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
-from shardlift.source.model import GUIDE, Level, Match, Rule
+from shardlift.source.model import GUIDE, Match, Rule
 from shardlift.source.shard_maps import NEW, OLD
 
 _INSTEAD = {
@@ -44,7 +44,6 @@ _HEAD = "import jax\nfrom functools import partial\n"
 
 RULE = Rule(
     code="SL711",
-    level=Level.BROKEN,
     summary="a keyword that jax.shard_map does not have",
     advice="Use jax.jit(jax.shard_map(f, mesh=, in_specs=, out_specs=), donate_argnums=).",
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import matches_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, Kind, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -23,7 +23,6 @@ def visit(file: File) -> Iterator[Match]:
 
 RULE = Rule(
     code="SL601",
-    level=Level.BROKEN,
     summary="pmap inside a transform in a program of many processes",
     advice="Call the pmapped function itself; for jax.vmap(jax.pmap(f)) write "
     "jax.pmap(jax.vmap(f), in_axes=1, out_axes=1); under grad use shardlift.pmap.",

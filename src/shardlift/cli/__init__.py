@@ -16,29 +16,14 @@ from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.stop import stop
 
-# Heading in `--help` -> command -> module and function.
+# Heading in `--help` -> commands. Each is in the module of its name.
 GROUPS = {
-    "Start": {
-        "demo": "shardlift.cli.demo:demo",
-        "doctor": "shardlift.cli.doctor:doctor",
-    },
-    "Use": {
-        "run": "shardlift.cli.run:run",
-        "check": "shardlift.cli.check:check",
-        "fix": "shardlift.cli.fix:fix",
-        "migrate": "shardlift.cli.migrate:migrate_command",
-        "verify": "shardlift.cli.verify:verify",
-        "report": "shardlift.cli.report:report",
-        "rule": "shardlift.cli.rule:rule_command",
-    },
-    "As a team": {
-        "status": "shardlift.cli.status:status",
-    },
-    "For tools": {
-        "lsp": "shardlift.cli.lsp:lsp",
-    },
+    "Start": ("demo", "doctor"),
+    "Use": ("run", "check", "fix", "migrate", "verify", "report", "rule"),
+    "As a team": ("status",),
+    "For tools": ("lsp",),
 }
-COMMANDS = {name: where for group in GROUPS.values() for name, where in group.items()}
+COMMANDS = [name for names in GROUPS.values() for name in names]
 
 
 class Interrupted(BaseException):
@@ -50,16 +35,14 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Every command, in the order of `COMMANDS`."""
-        return list(COMMANDS)
+        return COMMANDS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[cmd_name].partition(":")
-        command = getattr(importlib.import_module(module), name)
-        assert isinstance(command, click.Command)
-        return command
+        module = importlib.import_module(f"shardlift.cli.{cmd_name.replace('-', '_')}")
+        return next(made for made in vars(module).values() if isinstance(made, click.Command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -22,6 +22,7 @@ from shardlift.cli.console import console as make_console
 from shardlift.cli.console import progress_console
 from shardlift.cli.files import Passed
 from shardlift.cli.formats import github, json, sarif, terminal
+from shardlift.cli.rewrite_options import EXCLUDE, PATHS
 from shardlift.cli.stop import stop
 from shardlift.report.numbers import count
 from shardlift.source.model import Level
@@ -30,7 +31,7 @@ from shardlift.source.model import Level
 @click.command(
     epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+@PATHS
 @click.option(
     "--format",
     "style",
@@ -46,12 +47,7 @@ from shardlift.source.model import Level
     default=Level.SLOW.value,
     help="Exit 1 for findings of this level, or of a worse one.",
 )
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="PATTERN",
-    help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
-)
+@EXCLUDE
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
 @click.option("--target-jax", metavar="V", help="The JAX to check for, e.g. 0.10.2.")
 @click.option("--no-baseline", is_flag=True, help="Report all findings.")

@@ -55,15 +55,8 @@ class Report:
         """What was found, for which JAX, and the next command to type."""
         installed = f" (installed: {self.installed})" if self.installed else ""
         versions = f"Checked for JAX {dotted(self.target)}{installed}."
-        return " ".join(
-            part
-            for part in (
-                self._total(),
-                versions,
-                *(f"Next: {command}" for command in self.next_commands()[:1]),
-            )
-            if part
-        )
+        following = [f"Next: {command}" for command in self.next_commands()[:1]]
+        return " ".join([self._total(), versions, *following])
 
     def _total(self) -> str:
         sites = count(sum(file.sites for file in self.files), "pmap site")

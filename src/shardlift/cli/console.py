@@ -12,8 +12,6 @@ from rich.console import Console
 
 from shardlift._escape import escape_control
 
-__all__ = ["console", "phases", "progress_console"]
-
 
 def console(piped: int) -> Console:
     """A console as wide as the terminal or COLUMNS; ``piped`` columns if there is neither."""

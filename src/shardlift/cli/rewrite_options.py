@@ -44,8 +44,15 @@ class ToleranceOption(click.ParamType[Any]):
 # What rounding may change where numbers are added in another order, of the largest number of an
 # array: 84 times the precision of float32; of shorter types, 4 units in the last place.
 OTHER_ORDER = {"rtol": 1e-5, "rounding": 4}
+PATHS = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+EXCLUDE = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
+)
 _OPTIONS = (
-    click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path()),
+    PATHS,
     click.option(
         "--diff/--write", "diff", default=True, help="Show the change (default), or make it."
     ),
@@ -55,12 +62,7 @@ _OPTIONS = (
         help="Rewrite the names that this JAX no longer has, e.g. 0.10.2. Default: as for `check`, "
         "or the newest if the new text needs a newer one than that.",
     ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        metavar="PATTERN",
-        help="Leave out what has this name, e.g. build, or path, e.g. src/old_*.",
-    ),
+    EXCLUDE,
     click.option("--allow-dirty", is_flag=True, help="Write what git does not have, too."),
     click.option(
         "--pr", metavar="FILE", help="With --write: a pull request's description, in Markdown."

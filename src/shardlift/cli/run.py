@@ -26,8 +26,6 @@ from shardlift.recording.tape.options import TapeOptions
 from shardlift.source.model import Version, version
 from shardlift.source.target import oldest_allowed
 
-__all__ = ["run"]
-
 _PMAP_YEARS = (0, 4)  # when most programs with pmap were written
 
 _HELP = """Run a pmap program written for an earlier JAX, unmodified, on the installed JAX.

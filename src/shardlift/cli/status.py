@@ -20,6 +20,7 @@ from shardlift.cli.check_files import check_files
 from shardlift.cli.config import open_project
 from shardlift.cli.console import console
 from shardlift.cli.document import document, item
+from shardlift.cli.rewrite_options import PATHS
 from shardlift.report.numbers import count, percent
 
 # Sites that are left, and migrated ones; findings of these levels.
@@ -30,7 +31,7 @@ _COLUMNS = ("pmap", "migrated", "broken", "slow")
     short_help="Show how far a migration is, by folder.",
     epilog="Example: shardlift status src/",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path())
+@PATHS
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")
 def status(paths: tuple[str, ...], style: str) -> None:
     """Count by folder the sites that use pmap and that are migrated, and the findings of `check`.

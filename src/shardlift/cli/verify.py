@@ -81,6 +81,7 @@ class _Command(click.Command):
 )
 @click.option(
     "--keep-bytes",
+    "keep",
     type=click.IntRange(0),
     default=64 * 2**20,
     metavar="BYTES",
@@ -111,31 +112,16 @@ def verify(
     after: str,
     args: tuple[str, ...],
     tolerance: Any,
-    devices: int | None,
-    processes: int,
-    stuck_after: float,
-    keep_bytes: int,
-    tapped: int,
-    patch_after: bool,
     style: str,
     quiet: bool,
-    verbose: bool,
+    **given: Any,
 ) -> None:
     """Compare BEFORE and AFTER."""
     need_jax()
     from shardlift.verify import runs
     from shardlift.verify.compare.array_distance import Tolerance
 
-    settings = runs.ComparisonOptions(
-        tolerance=Tolerance(**tolerance),
-        devices=devices,
-        processes=processes,
-        stuck_after=stuck_after,
-        keep=keep_bytes,
-        tapped=tapped,
-        patch_after=patch_after,
-        verbose=verbose,
-    )
+    settings = runs.ComparisonOptions(Tolerance(**tolerance), **given)
     try:
         sources = [runs.parse_target(text, args) for text in (before, after)]
         with end_by_exception(), phases(quiet) as tell:

@@ -16,8 +16,6 @@ from shardlift import __version__
 from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import need_jax, stop
 
-__all__ = ["BEFORE", "bundled", "demo"]
-
 BEFORE, AFTER = "before/train.py", "after/train.py"
 DEVICES = 8
 # What each command shows, the command, and its exit status; `report` has 0 or 1, as it was.

@@ -6,8 +6,6 @@ import click
 
 from shardlift.cli.stop import stop
 
-__all__ = ["lsp"]
-
 
 @click.command(
     short_help="Start a language server for editors.",

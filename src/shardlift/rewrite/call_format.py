@@ -38,14 +38,12 @@ class TextBlock:
 class CallText:
     """A call that is still to be laid out; arguments are text or calls themselves.
 
-    A tuple is a call of nothing: `in_specs=(a, b)` is a call of `in_specs=`. A dict is one with
-    other brackets.
+    A tuple is a call of nothing: `in_specs=(a, b)` is a call of `in_specs=`.
     """
 
     function: str
     arguments: tuple[Argument, ...]
     after: str = ""  # what follows its closing bracket
-    brackets: str = "()"
 
     def flat(self) -> str:
         """The call on one line, if all of it can be."""
@@ -53,8 +51,7 @@ class CallText:
             a if isinstance(a, str) else a.text if isinstance(a, TextBlock) else a.flat()
             for a in self.arguments
         )
-        opening, closing = self.brackets[0], self.brackets[1]
-        return f"{self.function}{opening}{', '.join(parts)}{closing}{self.after}"
+        return f"{self.function}({', '.join(parts)}){self.after}"
 
     @property
     def is_flat(self) -> bool:
@@ -109,16 +106,15 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
     flat = call.flat()
     if call.is_flat and ("\n" in flat or column + len(flat) + after <= style.width):
         return flat
-    opening, closing = call.brackets[0], call.brackets[1]
     # Blocks of two spaces go with arguments that are four further in.
     inner = margin + ("    " if style.indent == "  " else style.indent)
     arguments = flat[len(call.function) + 1 : len(flat) - 1 - len(call.after)]
     if call.is_flat and len(inner) + len(arguments) <= style.width:
-        return f"{call.function}{opening}\n{inner}{arguments}\n{margin}{closing}{call.after}"
+        return f"{call.function}(\n{inner}{arguments}\n{margin}){call.after}"
     comma = "," if len(call.arguments) > 1 else ""
     parts = (_part(argument, style, inner, len(comma)) for argument in call.arguments)
     listed = "".join(f"{inner}{part}{comma}\n" for part in parts)
-    return f"{call.function}{opening}\n{listed}{margin}{closing}{call.after}"
+    return f"{call.function}(\n{listed}{margin}){call.after}"
 
 
 def _part(argument: Argument, style: Style, margin: str, after: int) -> str:

@@ -415,9 +415,7 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         outer.append(CallText("in_shardings=", placed))
     if site.parameters:
         outer.append(f"static_argnums={site.options.text(_STATIC)}")
-    donated = site.options.text("donate_argnums")
-    if donated and donated not in ("()", "[]"):
-        outer.append(f"donate_argnums={donated}")
+    outer += site.options.donation
     dynamic = len(site.parameters) - len(plain.static)
     names = ("*args", "*args") if site.is_lazy else ("", "")
     if site.parameters:

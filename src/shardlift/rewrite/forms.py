@@ -55,11 +55,7 @@ def form_of(levels: Sequence[Options], style: Style) -> CallForm:
     ]
     if len(set(names)) != len(names):
         raise UnsupportedError("two of the nested pmaps have the same axis name")
-    donated = levels[0].text("donate_argnums")
-    is_donated = donated and donated not in ("()", "[]")
-    return CallForm(
-        (), (f"donate_argnums={donated}",) if is_donated else (), f"({', '.join(names)})"
-    )
+    return CallForm((), levels[0].donation, f"({', '.join(names)})")
 
 
 def _by_hand(levels: Sequence[PlainOptions]) -> str:

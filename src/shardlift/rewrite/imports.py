@@ -45,7 +45,7 @@ def add_imports(
     first use of a name that they bind, and of the names `needed_by`: helpers that use the imports.
     """
     top = TopLevel(text)
-    for statement in sorted(statements, key=_sort_key):
+    for statement in sorted(statements, key=lambda one: (one.startswith("from"), one)):
         parsed = _parse(statement)
         uses = {*map(bound_name, parsed.names), *needed_by}
         if not _is_there(top.before_use(uses), parsed):
@@ -333,10 +333,6 @@ def _section(node: Import, own: frozenset[str]) -> int:
     if top in own:
         return 2
     return 0 if top in sys.stdlib_module_names else 1
-
-
-def _sort_key(statement: str) -> tuple[bool, str]:
-    return statement.startswith("from"), statement
 
 
 def _loads(index: Index) -> set[str]:

@@ -42,7 +42,11 @@ def _of_value(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File, as
     elif isinstance(parent, ast.Return) and depth:
         yield from _of_returned(file, parent, None, depth - 1)
     elif isinstance(parent, ast.Tuple) and depth:
-        yield from _of_element(file, parent, parent.elts.index(node), depth - 1)
+        at, statement = parent.elts.index(node), file.index.parents.get(parent)
+        if isinstance(statement, ast.Return):
+            yield from _of_returned(file, statement, at, depth - 1)
+        else:
+            yield from _of_element(file, parent, at, depth - 1)
     elif isinstance(parent, ast.IfExp) and parent.test is not node and depth:
         yield from _of_value(file, parent, depth - 1)
     elif isinstance(parent, ast.Attribute) and parent.attr == "lower":
@@ -79,26 +83,15 @@ def _of_parameter(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File
     yield from _uses(value.file, inside, depth)
 
 
-def _of_element(
-    file: File, pair: ast.Tuple, at: int, depth: int
-) -> Iterator[tuple[File, ast.Call]]:
+def _of_element(file: File, pair: ast.expr, at: int, depth: int) -> Iterator[tuple[File, ast.Call]]:
     """The calls of one element of a tuple that is unpacked at once."""
     parent = file.index.parents.get(pair)
-    if isinstance(parent, ast.Return):
-        yield from _of_returned(file, parent, at, depth)
-    elif isinstance(parent, ast.Assign) and len(parent.targets) == 1:
-        yield from _of_unpacked(file, parent, at, depth)
-    else:
+    targets = parent.targets if isinstance(parent, ast.Assign) else []
+    names = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else []
+    if not names or any(isinstance(name, ast.Starred) for name in names):
         raise UnsupportedError(_HANDED_ON)
-
-
-def _of_unpacked(
-    file: File, assignment: ast.Assign, at: int, depth: int
-) -> Iterator[tuple[File, ast.Call]]:
-    target = assignment.targets[0]
-    if not isinstance(target, ast.Tuple) or any(isinstance(e, ast.Starred) for e in target.elts):
-        raise UnsupportedError(_HANDED_ON)
-    yield from _of_name(file, assignment, target.elts[at], depth)
+    assert isinstance(parent, ast.Assign)
+    yield from _of_name(file, parent, names[at], depth)
 
 
 def _of_returned(
@@ -109,13 +102,10 @@ def _of_returned(
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         raise UnsupportedError(_HANDED_ON)
     for other, call in _of_name(file, function, ast.Name(function.name), depth):
-        parent = other.index.parents.get(call)
         if at is None:
             yield from _of_value(other, call, depth)
-        elif isinstance(parent, ast.Assign) and len(parent.targets) == 1:
-            yield from _of_unpacked(other, parent, at, depth)
         else:
-            raise UnsupportedError(_HANDED_ON)
+            yield from _of_element(other, call, at, depth)
 
 
 def _of_name(

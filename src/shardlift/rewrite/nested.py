@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from shardlift.rewrite.options import Options, read_options
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN
+from shardlift.source.scopes import last_name
 from shardlift.source.sites import Role, surely_mapped
 from shardlift.source.values import Known
 
@@ -35,16 +36,11 @@ def levels_of(file: File, call: ast.Call) -> tuple[list[Options], list[ast.expr]
 
     Also the names of pmap that are inside: they are dealt with.
     """
-    levels: list[Options] = []
-    inside: list[ast.expr] = []
-    while True:
-        levels.append(read_options(file, call))
-        operand = levels[-1].operand
-        if isinstance(operand, ast.Call) and file.name(operand.func) in OWN:
-            inside.append(operand.func)
-            call = operand
-            continue
-        return levels, inside
+    levels, inside = [read_options(file, call)], list[ast.expr]()
+    while isinstance(inner := levels[-1].operand, ast.Call) and file.name(inner.func) in OWN:
+        inside.append(inner.func)
+        levels.append(read_options(file, inner))
+    return levels, inside
 
 
 def tangled(file: File) -> dict[ast.AST, str]:
@@ -94,7 +90,7 @@ def _calls_of_elements(file: File) -> dict[ast.Call, list[ast.AST]]:
             held[name].append(site.node)
     calls = file.index.nodes(ast.Call) if held else ()
     elements = {c: c.func.value for c in calls if isinstance(c.func, ast.Subscript)}
-    return {call: held[_last_name(of)] for call, of in elements.items() if _last_name(of) in held}
+    return {call: held[_holder(of)] for call, of in elements.items() if _holder(of) in held}
 
 
 def _holders(file: File, node: ast.AST) -> list[str]:
@@ -104,17 +100,16 @@ def _holders(file: File, node: ast.AST) -> list[str]:
         if isinstance(parent, (ast.Assign, ast.AnnAssign)):
             targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
             items = [t.value for t in targets if isinstance(t, ast.Subscript)]
-            return [_last_name(target) for target in (targets if inside else items)]
+            return [_holder(target) for target in (targets if inside else items)]
         if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Attribute) and not inside:
-            return [_last_name(parent.func.value)] if parent.func.attr in _ADDS else []
+            return [_holder(parent.func.value)] if parent.func.attr in _ADDS else []
         if not isinstance(parent, _CONTAINERS):
             return []
         inside = True
     return []
 
 
-def _last_name(node: ast.expr) -> str:
+def _holder(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
-    name: str = getattr(node, "attr", getattr(node, "id", ""))
-    return name
+    return last_name(node)

@@ -36,7 +36,7 @@ def edit_cells(raw: str, edits: Iterable[Edit]) -> str:
     for number in sorted(by_cell, reverse=True):  # from the end, so that the places before stay
         cell = cells[number - 1]
         text = apply_edits(source_of_cell(cell.value), by_cell[number])
-        source = dict(_members(raw, cell.start))["source"]
+        source = _members(raw, cell.start)["source"]
         raw = raw[: source.start] + _source(raw, source, text) + raw[source.end :]
     return raw
 
@@ -82,7 +82,7 @@ def _source(raw: str, old: _Part, text: str) -> str:
     """The JSON of a cell's new text, laid out as the old one; lines that stay are not touched."""
     if not isinstance(old.value, list):
         return _to_json(raw, text)
-    same = {line.value: raw[line.start : line.end] for line in _elements(raw, old.start)}
+    same = {line.value: raw[line.start : line.end] for line in _parts(raw, old.start)}
     opening = raw[old.start + 1 : old.end]
     gap = opening[: len(opening) - len(opening.lstrip(_SPACE))]
     last = raw[len(raw[: old.end - 1].rstrip(_SPACE)) : old.end - 1]
@@ -105,33 +105,23 @@ def _ascii(raw: str) -> bool:
 
 
 def _cells(raw: str) -> list[_Part]:
-    return list(_elements(raw, dict(_members(raw, _next(raw, 0)))["cells"].start))
+    return list(_parts(raw, _members(raw, _next(raw, 0))["cells"].start))
 
 
-def _members(raw: str, at: int) -> Iterator[tuple[str, _Part]]:
-    """The keys and values of the object at a place of the text."""
+def _members(raw: str, at: int) -> dict[str, _Part]:
+    """The values of the object at a place of the text, by their keys."""
+    parts = _parts(raw, at)
+    return {key.value: value for key, value in zip(parts, parts, strict=True)}
+
+
+def _parts(raw: str, at: int) -> Iterator[_Part]:
+    """The values of the list at a place of the text; the keys and values of an object."""
     at = _next(raw, at + 1)
-    while raw[at] != "}":
-        key = _part(raw, at)
-        value = _part(raw, _next(raw, _next(raw, key.end) + 1))
-        yield key.value, value
-        at = _next(raw, value.end)
-        at = _next(raw, at + 1) if raw[at] == "," else at
-
-
-def _elements(raw: str, at: int) -> Iterator[_Part]:
-    """The values of the list at a place of the text."""
-    at = _next(raw, at + 1)
-    while raw[at] != "]":
-        part = _part(raw, at)
-        yield part
-        at = _next(raw, part.end)
-        at = _next(raw, at + 1) if raw[at] == "," else at
-
-
-def _part(raw: str, at: int) -> _Part:
-    value, end = json.JSONDecoder().raw_decode(raw, at)
-    return _Part(value, at, end)
+    while raw[at] not in "]}":
+        value, end = json.JSONDecoder().raw_decode(raw, at)
+        yield _Part(value, at, end)
+        at = _next(raw, end)
+        at = _next(raw, at + 1) if raw[at] in ",:" else at
 
 
 def _next(raw: str, at: int) -> int:

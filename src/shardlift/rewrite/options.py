@@ -64,6 +64,12 @@ class Options:
             raise NotLiteralError(f"{name} is not written out")
         return tuple(numbers)
 
+    @property
+    def donation(self) -> tuple[str, ...]:
+        """The option of jit that donates arguments, if the site donates some."""
+        donated = self.text("donate_argnums")
+        return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()
+
     def axes(self, name: str) -> Axes:
         """`in_axes` or `out_axes`: one axis for all, or one for each argument or result."""
         node = self.keywords.get(name)

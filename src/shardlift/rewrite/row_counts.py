@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN
-from shardlift.source.scopes import all_arguments
+from shardlift.source.scopes import all_arguments, last_name
 
-_COUNTS = frozenset({"jax.local_device_count", "jax.device_count"})
-_DEVICES = frozenset({"jax.local_devices", "jax.devices"})
+_COUNTED = frozenset(
+    {"jax.local_device_count", "jax.device_count", "jax.local_devices", "jax.devices"}
+)
 # Each of them makes one row per device unless it is given devices.
 _MAKERS = frozenset(
     {
@@ -86,7 +87,7 @@ def _rows_of(file: File, expression: ast.expr) -> ast.expr | None:
         return None
     if file.called(file.definition(made.func)) in OWN:
         return next(filter(None, (_rows_of(file, argument) for argument in made.args)), None)
-    maker, given = _identifier(made.func), [*made.args, *(k.value for k in made.keywords)]
+    maker, given = last_name(made.func), [*made.args, *(k.value for k in made.keywords)]
     shapes = [a.elts[0] for a in given if isinstance(a, (ast.Tuple, ast.List)) and a.elts]
     if maker == "split":
         shapes = given[1:2]
@@ -101,7 +102,7 @@ def _rows_of(file: File, expression: ast.expr) -> ast.expr | None:
 def _is_counted(file: File, expression: ast.expr) -> bool:
     """Whether an expression makes an array with a number of rows that is written out, or given."""
     for node in ast.walk(expression):
-        if _GIVEN.search(_identifier(node) or ""):
+        if _GIVEN.search(last_name(node)):
             return True
         if isinstance(node, ast.Subscript) and ast.unparse(node.slice).startswith("None"):
             return True
@@ -116,7 +117,7 @@ def _counts_rows(file: File, call: ast.Call) -> bool:
     firsts = [a.elts[0] if isinstance(a, (ast.Tuple, ast.List)) and a.elts else a for a in listed]
     if any(_is_number(file.definition(first)) for first in firsts):
         return True
-    return _identifier(call.func) == "split" and len(listed) > 1
+    return last_name(call.func) == "split" and len(listed) > 1
 
 
 def _is_number(node: ast.AST) -> bool:
@@ -137,7 +138,7 @@ def _parts_of_devices(file: File) -> list[ast.expr]:
     """The names of numbers of devices that a file takes: `jax.devices()[:n_devices]`."""
     slices = _slices_of_devices(file)
     bounds = [one.upper for one in slices if one.upper is not None and one.lower is None]
-    return [bound for bound in bounds if _GIVEN.search(_identifier(bound) or "")]
+    return [bound for bound in bounds if _GIVEN.search(last_name(bound))]
 
 
 def _names_made(
@@ -160,7 +161,7 @@ def _names_made(
 def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     """Whether a number of devices, or what makes rows for all of them, is in an expression."""
     nodes = list(ast.walk(expression))
-    if any(_identifier(node) in names or _is_forced(file, node) for node in nodes):
+    if any(last_name(node) in names or _is_forced(file, node) for node in nodes):
         return True
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(_makes_rows(file, call) for call in calls):
@@ -188,7 +189,7 @@ def _is_choice(node: ast.AST) -> bool:
 def _is_other(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     """Whether an expression has a number that may or may not be the number of devices."""
     nodes = list(ast.walk(expression))
-    if any(_identifier(node) in names for node in nodes):
+    if any(last_name(node) in names for node in nodes):
         return True
     choices = [node for node in nodes if _is_choice(node) and not isinstance(node, ast.BinOp)]
     calls = [n for node in choices for n in ast.walk(node) if isinstance(n, ast.Call)]
@@ -198,12 +199,11 @@ def _is_other(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
 def _makes_rows(file: File, call: ast.Call) -> bool:
     others = call.args[1:] + [k.value for k in call.keywords if k.arg == "devices"]
     are_all = all(isinstance(node, ast.Call) and _counts_devices(file, node) for node in others)
-    return _identifier(call.func) in _MAKERS and are_all
+    return last_name(call.func) in _MAKERS and are_all
 
 
 def _counts_devices(file: File, call: ast.Call) -> bool:
-    path = file.called(call)
-    return not call.args and not call.keywords and (path in _COUNTS or path in _DEVICES)
+    return not call.args and not call.keywords and file.called(call) in _COUNTED
 
 
 def _bindings(file: File) -> Iterator[_Binding]:
@@ -225,7 +225,7 @@ def _bindings(file: File) -> Iterator[_Binding]:
         for returned in index.returns(function):
             yield [name], returned
     for call in index.nodes(ast.Call):
-        called = functions.get(_identifier(call.func) or "")
+        called = functions.get(last_name(call.func))
         if called is not None:
             named = [a.arg for a in all_arguments(called.args) if a.arg not in ("self", "cls")]
             yield from (([name], value) for name, value in zip(named, call.args, strict=False))
@@ -235,10 +235,5 @@ def _targets(node: ast.AST) -> Iterator[str]:
     if isinstance(node, (ast.Tuple, ast.List)):
         for part in node.elts:
             yield from _targets(part)
-    elif name := _identifier(node):
+    elif name := last_name(node):
         yield name
-
-
-def _identifier(node: ast.AST) -> str | None:
-    name: str | None = getattr(node, "attr", None) or getattr(node, "id", None)
-    return name if isinstance(node, (ast.Name, ast.Attribute)) else None

@@ -51,7 +51,7 @@ from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
 from shardlift.source.project import Project
-from shardlift.source.scopes import FUNCTIONS, end, position
+from shardlift.source.scopes import FUNCTIONS, end, last_name, position
 from shardlift.source.sites import Role
 from shardlift.source.text import has_comment
 
@@ -385,7 +385,7 @@ def _why_looked_into(file: File) -> str | None:
 
 def _swaps_pmap(call: ast.Call) -> bool:
     """``monkeypatch.setattr(jax, "pmap", …)``, ``mock.patch("jax.pmap")`` and the like."""
-    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    name = last_name(call.func)
     texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
     return name in ("setattr", "patch", "object") and ("pmap" in texts or "jax.pmap" in texts)
 

@@ -139,12 +139,12 @@ def shard_map_form(
     else:
         specs.append(CallText("out_specs=", (*out_specs,)))
     if meshes.is_early(site):
-        form = CallForm((*specs,), _donation(site), written, name=AT_CALL)
+        form = CallForm((*specs,), site.options.donation, written, name=AT_CALL)
         helpers = frozenset({HelperRequest(AT_CALL)})
     else:
         mesh, helpers = meshes.text(site.file, axis, written)
         inner = (f"mesh={mesh}", *specs, "check_vma=False")
-        form = CallForm(inner, _donation(site), None, name=f"{jax}.shard_map")
+        form = CallForm(inner, site.options.donation, None, name=f"{jax}.shard_map")
     if AxisLayout.STACKED not in (*inputs, *outputs):
         return form, helpers
     # The axis of one row that a value has in the block of a device.
@@ -162,7 +162,7 @@ def whole_batch_form(
     jax, (axis, written) = jax_name(site.file)[0], axis_of(site)
     specs = [_spec(layout, jax, written) for layout in layouts]
     if meshes.is_early(site):
-        inner = (_listed("in_specs", specs), *_donation(site))
+        inner = (_listed("in_specs", specs), *site.options.donation)
         form = CallForm(inner, (), written, name=JIT, is_jitted=False)
         return form, frozenset({HelperRequest(JIT)})
     mesh, helpers = meshes.text(site.file, axis, written)
@@ -170,7 +170,7 @@ def whole_batch_form(
     output = f"out_shardings={jax}.NamedSharding({mesh}, {jax}.P())"
     form = CallForm(
         ("in_axes=None", "out_axes=None", f"axis_name={written}", "axis_size=1"),
-        (_listed("in_shardings", inputs), output, *_donation(site)),
+        (_listed("in_shardings", inputs), output, *site.options.donation),
         None,
         name=f"{jax}.vmap",
     )
@@ -184,9 +184,3 @@ def _spec(layout: AxisLayout, jax: str, axis: str) -> str:
 def _listed(name: str, texts: Sequence[str]) -> Argument:
     """An argument that is a tuple."""
     return f"{name}=({texts[0]},)" if len(texts) == 1 else CallText(f"{name}=", (*texts,))
-
-
-def _donation(site: GlobalSite) -> tuple[str, ...]:
-    """The option of jit that donates arguments, as the site has it."""
-    donated = site.options.text("donate_argnums")
-    return (f"donate_argnums={donated}",) if donated and donated not in ("()", "[]") else ()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import PendingCall
@@ -189,11 +188,7 @@ def _function(v: Visitor, node: ast.expr) -> Cell:
 
 
 def _enter(
-    v: Visitor,
-    known: Known,
-    node: ast.Call,
-    arguments: list[Cell],
-    named: Mapping[str, Cell] = MappingProxyType({}),
+    v: Visitor, known: Known, node: ast.Call, arguments: list[Cell], named: dict[str, Cell]
 ) -> Cell:
     """Call a function of the program: arguments become parameters."""
     assert isinstance(known.node, FUNCTIONS)

@@ -36,9 +36,10 @@ from shardlift.rewrite.options import (
 )
 from shardlift.rewrite.row_counts import may_have_other_rows, number_of_rows
 from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devices
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention
 from shardlift.source.model import Edit
+from shardlift.source.project import Project
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
@@ -90,7 +91,7 @@ class _Site:
 
 def is_written_out(file: File) -> bool:
     """Whether sites of a file are written out: it is a script, or its project has few sites."""
-    return is_small(file) or _is_script(file)
+    return is_small(file.project) or _is_script(file)
 
 
 def explicit_sites(
@@ -224,12 +225,13 @@ def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict
 
 def _asks_for_an_axis(file: File) -> bool:
     """Whether code may find out that it runs under an axis: `pmean` where `NameError` is caught."""
-    memo = file.project.memo
-    if _asks_for_an_axis not in memo:
-        paths_with = file.project.paths_with
-        memo[_asks_for_an_axis] = any(True for word in _ASKING for _ in paths_with(word))
     tried = (ast.unparse(node) for node in file.index.nodes(ast.Try))
-    return bool(memo[_asks_for_an_axis]) or any(map(_COLLECTIVE.search, tried))
+    return _asks_somewhere(file.project) or any(map(_COLLECTIVE.search, tried))
+
+
+@remembered
+def _asks_somewhere(project: Project) -> bool:
+    return any(True for word in _ASKING for _ in project.paths_with(word))
 
 
 def _with_lazy_meshes(file: File, sites: Mapping[Mention, _Site]) -> dict[Mention, _Site]:
@@ -356,17 +358,16 @@ def trains(options: Options, node: ast.AST) -> bool:
     return "donate_argnums" in options.keywords or "train" in name
 
 
-def is_small(file: File) -> bool:
+@remembered
+def is_small(project: Project) -> bool:
     """Whether few sites of a project may be rewritten, those that share the helper included."""
-    memo = file.project.memo
-    if is_small not in memo:  # every file with a site asks
-        fresh = file.project.fresh()
-        files = (other for other in fresh.files_with("pmap") if not other.many_processes)
-        counts = accumulate(len(other.mentions) for other in files)
-        is_few = all(count <= FEW_SITES for count in counts)
-        memo[is_small] = is_few and not any(True for _ in fresh.paths_with(HELPER))
-        fresh.close()
-    return bool(memo[is_small])
+    fresh = project.fresh()
+    files = (other for other in fresh.files_with("pmap") if not other.many_processes)
+    counts = accumulate(len(other.mentions) for other in files)
+    is_few = all(count <= FEW_SITES for count in counts)
+    is_few = is_few and not any(True for _ in fresh.paths_with(HELPER))
+    fresh.close()
+    return is_few
 
 
 def _is_script(file: File) -> bool:

@@ -112,10 +112,16 @@ def edits_of(
     stand_in = _PLACE.ljust(len(function), "x") if "\n" not in function else f"{_PLACE}\n"
     text = _laid_out(file, node, form, style, stand_in)
     before, after = text.split(stand_in)
-    return (
-        Edit(file.span(between(position(node), position(operand))), before),
-        Edit(file.span(between(end(operand), end(node))), after),
-    )
+    return around(file, node, operand, before, after)
+
+
+def around(
+    file: File, node: ast.AST, inner: ast.AST, opening: str, closing: str
+) -> tuple[Edit, Edit]:
+    """The edits that put other text around a part of a node."""
+    head = file.stretch(*position(node), *position(inner))
+    tail = file.stretch(*end(inner), *end(node))
+    return Edit(head, opening), Edit(tail, closing)
 
 
 def is_wrappable(file: File, decorator: ast.expr) -> bool:

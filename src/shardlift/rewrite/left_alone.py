@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from shardlift.rewrite.home import is_test
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention, Use
+from shardlift.source.project import Project
 
 _ABOUT_PMAP = re.compile(r"(?i)pmap")
 # Folders for code of others, and projects that map functions and are often copied.
@@ -30,10 +31,7 @@ _BRANCHES = (ast.If, ast.IfExp)
 
 def why_left_alone(file: File, mention: Mention) -> str | None:
     """Why a site is not rewritten, whatever it maps; None if it may be."""
-    if why_left_alone not in file.memo:  # a file may have hundreds of sites
-        file.memo[why_left_alone] = _why_file_left_alone(file)
-    reason: str | None = file.memo[why_left_alone]
-    if reason is not None:
+    if (reason := _why_file_left_alone(file)) is not None:
         return reason
     if _explains_pmap(file, mention):
         return "this part of the notebook is about pmap: its text has to change along"
@@ -46,6 +44,7 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
     return None
 
 
+@remembered
 def _why_file_left_alone(file: File) -> str | None:
     if (project := _copied_project(file)) is not None:
         return f"it is in a copy of {project}: change it there, and copy it again"
@@ -67,12 +66,14 @@ def _copied_project(file: File) -> str | None:
 
 def _is_small_part(file: File, folder: str) -> bool:
     """Whether a package has less than half of the files of a project."""
-    memo = file.project.memo
-    if _is_small_part not in memo:
-        memo[_is_small_part] = [os.path.abspath(p) for p in file.project.paths if p.endswith(".py")]
-    paths: list[str] = memo[_is_small_part]
+    paths = _modules(file.project)
     inside = [path for path in paths if path.startswith(f"{folder}{os.sep}")]
     return os.path.join(folder, "__init__.py") in inside and 2 * len(inside) < len(paths)
+
+
+@remembered
+def _modules(project: Project) -> list[str]:
+    return [os.path.abspath(path) for path in project.paths if path.endswith(".py")]
 
 
 def _explains_pmap(file: File, mention: Mention) -> bool:

@@ -119,7 +119,7 @@ def _of_name(
         # After a dot, or after a line that ends in one.
         attribute = re.compile(rf"(\.|\\\n|#[^\n]*\n)\s*{name}\b")
         for other in file.project.files_where(lambda t: name in t and attribute.search(t)):
-            yield from _uses(other, attributes(other, name), depth)
+            yield from _uses(other, attributes(other).get(name, ()), depth)
     elif isinstance(target, ast.Name) and statement in file.index.root.body:
         for other, node in global_mentions(file, target.id):
             yield from _uses(other, (node,), depth)

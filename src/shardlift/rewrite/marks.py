@@ -12,7 +12,7 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.passes import STEPS
 from shardlift.rewrite.repairs import is_repair
 from shardlift.rewrite.sites import count, leaving_sites, rewrite_if_most, why_all_stay
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
 from shardlift.source.model import Finding, Kind, Match, Rewriter, Rule
 from shardlift.source.project import Project
@@ -74,25 +74,22 @@ def _changes_at(file: File, rule: Rule, node: ast.AST) -> list[Match]:
     ]
 
 
+@remembered
 def _changes(file: File) -> list[Match]:
     """What `migrate` changes, or refuses to change, but for removed names."""
-    if _changes not in file.memo:
-        file.memo[_changes] = [match for step in _STEPS for match in step(file, Goal.SHARD_MAP)]
-        count(file)  # while it is resolved
-    changes: list[Match] = file.memo[_changes]
+    changes = [match for step in _STEPS for match in step(file, Goal.SHARD_MAP)]
+    count(file)  # while it is resolved
     return changes
 
 
+@remembered
 def _by_line(file: File) -> dict[int, list[int]]:
     """The numbers of the changes that are on a line: a file may have thousands."""
-    if _by_line not in file.memo:
-        lines: dict[int, list[int]] = {}
-        for number, change in enumerate(_changes(file)):
-            for line in {n for node in (change.node, *change.sites) for n in _lines(node)}:
-                lines.setdefault(line, []).append(number)
-        file.memo[_by_line] = lines
-    found: dict[int, list[int]] = file.memo[_by_line]
-    return found
+    lines: dict[int, list[int]] = {}
+    for number, change in enumerate(_changes(file)):
+        for line in {n for node in (change.node, *change.sites) for n in _lines(node)}:
+            lines.setdefault(line, []).append(number)
+    return lines
 
 
 def _lines(node: ast.AST) -> range:

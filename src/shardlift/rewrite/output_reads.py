@@ -16,10 +16,11 @@ import re
 from collections.abc import Iterator
 
 from shardlift.check.rules import all_rules
+from shardlift.rewrite.forms import around
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import flax_utils, is_free, is_shadowed, jax_name
 from shardlift.rewrite.placement import UNREPLICATE
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.idioms import fetched_row, first_row_in, is_zero
 from shardlift.source.libraries import TO_HOST, TREE_MAPS
@@ -90,26 +91,19 @@ def _fetch(file: File, node: ast.Subscript) -> Match:
     jax, imports = jax_name(file)
     if is_shadowed(file, node, jax):
         return _read_row(file, node)
-    opening = Edit(file.stretch(*position(node), *position(node.value)), f"{jax}.device_get(")
-    closing = Edit(file.stretch(*end(node.value), *end(node)), ")[0]")
-    return Match(node, "", (opening, closing), imports, kind=Kind.READ)
+    edits = around(file, node, node.value, f"{jax}.device_get(", ")[0]")
+    return Match(node, "", edits, imports, kind=Kind.READ)
 
 
 def _read_row(file: File, node: ast.Subscript) -> Match:
-    opening = Edit(file.stretch(*position(node), *position(node.value)), f"{_HELPER}(")
-    closing = Edit(file.stretch(*end(node.value), *end(node)), ")")
-    return _use_helper(file, node, opening, closing)
+    return _use_helper(file, node, *around(file, node, node.value, f"{_HELPER}(", ")"))
 
 
-def _slow_maps(file: File) -> frozenset[ast.AST]:
+@remembered
+def _slow_maps(file: File) -> set[ast.AST]:
     """The calls `jax.tree.map(lambda x: x[0], tree)` of a tree with rows on devices."""
-    if _slow_maps not in file.memo:
-        nodes = (match.node for match in _SL402.visit(file))
-        file.memo[_slow_maps] = frozenset(
-            node for node in nodes if isinstance(node, ast.Call) and _maps_tree(file, node)
-        )
-    calls: frozenset[ast.AST] = file.memo[_slow_maps]
-    return calls
+    nodes = (match.node for match in _SL402.visit(file))
+    return {node for node in nodes if isinstance(node, ast.Call) and _maps_tree(file, node)}
 
 
 def _maps_tree(file: File, call: ast.Call) -> bool:
@@ -130,25 +124,20 @@ def _is_own_helper(file: File, call: ast.Call) -> bool:
     return is_read and scope_name(file, call) in _own_helpers(file)
 
 
-def _own_helpers(file: File) -> frozenset[str]:
+@remembered
+def _own_helpers(file: File) -> set[str]:
     """The functions of a file that SL402 finds called, there or in another file."""
-    if _own_helpers not in file.memo:
-        functions = file.index.nodes(ast.FunctionDef)
-        returned = {f.name: file.index.returns(f) for f in functions}
-        named = [
-            n for n, nodes in returned.items() if any(file.called(x) in TREE_MAPS for x in nodes)
-        ]
-        users = {user.path: user for name in named for user in file.project.files_with(name)}
-        readers = (users | {file.path: file}).values() if named else ()
-        matches = [match for reader in readers for match in _SL402.visit(reader)]
-        file.memo[_own_helpers] = frozenset(
-            scope_name(match.file, node)
-            for match in matches
-            if match.file is not None and match.file.path == file.path
-            for node in match.sites
-        )
-    names: frozenset[str] = file.memo[_own_helpers]
-    return names
+    returned = {f.name: file.index.returns(f) for f in file.index.nodes(ast.FunctionDef)}
+    named = [n for n, nodes in returned.items() if any(file.called(x) in TREE_MAPS for x in nodes)]
+    users = {user.path: user for name in named for user in file.project.files_with(name)}
+    readers = (users | {file.path: file}).values() if named else ()
+    return {
+        scope_name(match.file, node)
+        for reader in readers
+        for match in _SL402.visit(reader)
+        if match.file is not None and match.file.path == file.path
+        for node in match.sites
+    }
 
 
 def _use_helper(file: File, node: ast.expr, *edits: Edit) -> Match:

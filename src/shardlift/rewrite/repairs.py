@@ -6,7 +6,7 @@ import ast
 
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.nested import tangled
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.model import Kind, Match
 
 
@@ -15,13 +15,11 @@ def is_repair(file: File, match: Match) -> bool:
     return match.kind not in (Kind.SITE, Kind.VALUE) or match.node in _nested(file)
 
 
-def _nested(file: File) -> frozenset[ast.AST]:
+@remembered
+def _nested(file: File) -> set[ast.AST]:
     """The sites of pmaps inside one another, if the target refuses them."""
     rule = all_rules()["SL204"]
-    if file.target < rule.since:
-        return frozenset()
-    if _nested not in file.memo:
-        found = {match.node for match in rule.visit(file)} if file.mentions else set()
-        file.memo[_nested] = frozenset({*found, *tangled(file)} if found else ())
-    nodes: frozenset[ast.AST] = file.memo[_nested]
-    return nodes
+    if file.target < rule.since or not file.mentions:
+        return set()
+    found = {match.node for match in rule.visit(file)}
+    return {*found, *tangled(file)} if found else found

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from shardlift.rewrite.scripts import means_the_same
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
 from shardlift.source.scopes import all_arguments, last_name
 
@@ -124,14 +124,12 @@ def _is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
+@remembered
 def _slices_of_devices(file: File) -> list[ast.Slice]:
     """Where a file takes some of the devices: `jax.devices()[:4]`."""
-    if _slices_of_devices not in file.memo:
-        nodes = file.index.nodes(ast.Subscript)
-        parts = [(node.value, node.slice) for node in nodes if isinstance(node.slice, ast.Slice)]
-        file.memo[_slices_of_devices] = [s for part, s in parts if "devices" in ast.unparse(part)]
-    slices: list[ast.Slice] = file.memo[_slices_of_devices]
-    return slices
+    nodes = file.index.nodes(ast.Subscript)
+    parts = [(node.value, node.slice) for node in nodes if isinstance(node.slice, ast.Slice)]
+    return [taken for part, taken in parts if "devices" in ast.unparse(part)]
 
 
 def _parts_of_devices(file: File) -> list[ast.expr]:
@@ -161,7 +159,10 @@ def _names_made(
 def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     """Whether a number of devices, or what makes rows for all of them, is in an expression."""
     nodes = list(ast.walk(expression))
-    if any(last_name(node) in names or _is_forced(file, node) for node in nodes):
+    if any(last_name(node) in names for node in nodes):
+        return True
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
+    if any(type(value) is int and {value} == _forced(file) for value in constants):
         return True
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(_makes_rows(file, call) for call in calls):
@@ -170,13 +171,10 @@ def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:
     return any(call not in chosen and _counts_devices(file, call) for call in calls)
 
 
-def _is_forced(file: File, node: ast.AST) -> bool:
-    """Whether a node is the number of devices that a program asks for."""
-    if _is_forced not in file.memo:
-        asked = _FORCED.findall(file.source.text)
-        file.memo[_is_forced] = {int(one or other) for one, other in asked}
-    numbers: set[int] = file.memo[_is_forced]
-    return isinstance(node, ast.Constant) and type(node.value) is int and {node.value} == numbers
+@remembered
+def _forced(file: File) -> set[int]:
+    """The numbers of devices that a program asks for."""
+    return {int(one or other) for one, other in _FORCED.findall(file.source.text)}
 
 
 def _is_choice(node: ast.AST) -> bool:

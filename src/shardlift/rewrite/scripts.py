@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 
 from shardlift.rewrite.home import is_test
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.libraries import GRADS
 from shardlift.source.mentions import is_decorator
-from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, position
+from shardlift.source.project import Project
+from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, grouped, position
 from shardlift.source.values import Known
 
 # What is in one of these may run many times.
@@ -82,7 +83,7 @@ def _is_called_once(file: File, function: ast.AST, depth: int) -> bool:
     if getattr(function, "decorator_list", ()) or not name:
         return False
     if isinstance(parent, ast.ClassDef):
-        methods = [(file, node) for node in attributes(file, name)]
+        methods = [(file, node) for node in attributes(file).get(name, ())]
         return len(methods) == 1 and runs_once(*methods[0], depth - 1)
     uses = list(global_mentions(file, name))
     is_global = function in file.index.root.body
@@ -96,22 +97,17 @@ def global_mentions(file: File, name: str) -> Iterator[tuple[File, ast.Name | as
         bound = [other.index.parents.get(n) for n in other.index.module.names.get(name, ())]
         if any(isinstance(statement, ast.ImportFrom) for statement in bound):
             yield from ((other, node) for node in other.index.names.get(name, ()))
-        for node in attributes(other, name):
+        for node in attributes(other).get(name, ()):
             module = other.name(node.value)
             there = module and other.project.module(tuple(module.split(".")), other.path)
             if there and there.path == file.path:
                 yield other, node
 
 
-def attributes(file: File, name: str) -> list[ast.Attribute]:
-    """The attributes of a name in a file."""
-    if attributes not in file.memo:
-        by_name: dict[str, list[ast.Attribute]] = {}
-        for node in file.index.nodes(ast.Attribute):
-            by_name.setdefault(node.attr, []).append(node)
-        file.memo[attributes] = by_name
-    listed: list[ast.Attribute] = file.memo[attributes].get(name, [])
-    return listed
+@remembered
+def attributes(file: File) -> dict[str, list[ast.Attribute]]:
+    """The attributes in a file by their names, those that are set included."""
+    return grouped(file.index.nodes(ast.Attribute), lambda node: node.attr)
 
 
 def is_program(file: File) -> bool:
@@ -138,14 +134,17 @@ def may_touch_devices(file: File, line: int) -> bool:
 
 def _sets_up_elsewhere(file: File) -> bool:
     """Whether another file of a program sets JAX up in a function."""
-    project = file.project
-    if _sets_up_elsewhere not in project.memo:  # every file with a site asks
-        fresh = project.fresh()
-        setting = [o.path for o in fresh.files_where(_may_set_up) if _sets_up_later(o, None)]
-        project.memo[_sets_up_elsewhere] = setting
-        fresh.close()
-    others: list[str] = [p for p in project.memo[_sets_up_elsewhere] if p != file.path]
-    return any(project.graph.is_same_program(file.path, other) for other in others)
+    others = (path for path in _setting_up(file.project) if path != file.path)
+    return any(file.project.graph.is_same_program(file.path, other) for other in others)
+
+
+@remembered
+def _setting_up(project: Project) -> list[str]:
+    """The files that set JAX up in a function."""
+    fresh = project.fresh()
+    setting = [o.path for o in fresh.files_where(_may_set_up) if _sets_up_later(o, None)]
+    fresh.close()
+    return setting
 
 
 def _may_set_up(text: str) -> bool:

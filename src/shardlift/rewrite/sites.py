@@ -47,9 +47,9 @@ from shardlift.rewrite.options import (
     plain_options,
 )
 from shardlift.rewrite.scripts import is_mapped_again
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN, Mention, Use
-from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
+from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.project import Project
 from shardlift.source.scopes import FUNCTIONS, end, last_name, position
 from shardlift.source.sites import Role
@@ -90,15 +90,9 @@ def leaving_sites(file: File) -> frozenset[ast.AST]:
     return leaving
 
 
+@remembered
 def _read(file: File) -> tuple[list[Match], dict[Mention, Options]]:
     """Nested pmaps and what is refused; and the sites of one pmap each."""
-    if _read not in file.memo:
-        file.memo[_read] = _read_mentions(file)
-    read: tuple[list[Match], dict[Mention, Options]] = file.memo[_read]
-    return read
-
-
-def _read_mentions(file: File) -> tuple[list[Match], dict[Mention, Options]]:
     inside = tangled(file)
     looked_into = _why_looked_into(file) if file.mentions else None
     matches: list[Match] = []
@@ -157,27 +151,25 @@ def _rewrite_plain(file: File, sites: Mapping[Mention, Options]) -> Iterator[Mat
             yield Match(mention.node, form, kind=Kind.SITE)
 
 
+@remembered
 def _explicit(file: File) -> dict[Mention, ExplicitSite | str]:
     """The sites of a file that can be written out; of the others, the reason."""
-    if _explicit not in file.memo:
-        sites = _read(file)[1] if is_written_out(file) else {}
-        file.memo[_explicit] = explicit_sites(file, sites, _style(file)) if sites else {}
-    found: dict[Mention, ExplicitSite | str] = file.memo[_explicit]
-    return found
+    sites = _read(file)[1] if is_written_out(file) else {}
+    return explicit_sites(file, sites, _style(file)) if sites else {}
 
 
 def _shares_helper(file: File) -> bool:
     """Whether a site needs the helper: the others of its file, or small program, use it, too."""
-    if file.source.cells is not None or not is_small(file):
+    if file.source.cells is not None or not is_small(file.project):
         return _needs_helper(file)
-    memo = file.project.memo
-    if _shares_helper not in memo:
-        named = file.project.files_with("pmap")
-        memo[_shares_helper] = [
-            o.path for o in named if o.source.cells is None and _needs_helper(o)
-        ]
-    graph, needy = file.project.graph, memo[_shares_helper]
+    graph, needy = file.project.graph, _need_helper(file.project)
     return any(path == file.path or graph.is_same_program(file.path, path) for path in needy)
+
+
+@remembered
+def _need_helper(project: Project) -> list[str]:
+    named = project.files_with("pmap")
+    return [other.path for other in named if other.source.cells is None and _needs_helper(other)]
 
 
 def _needs_helper(file: File) -> bool:
@@ -187,20 +179,16 @@ def _needs_helper(file: File) -> bool:
     return any(isinstance(form, str) and _rename(file, m, sites[m]).edits for m, form in forms)
 
 
+@remembered
 def why_all_stay(project: Project) -> str | None:
     """Why no site of a project is rewritten: most of them cannot be."""
-    if why_all_stay not in project.memo:
-        counts = [*_counts(project)]
-        changed, kept = (sum(numbers) for numbers in zip(*counts, strict=True))
-        some = any(changed > kept for changed, kept in counts)
-        project.memo[why_all_stay] = (
-            f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it"
-            + (": to migrate some of them, give their paths alone" if some else "")
-            if changed <= kept
-            else None
-        )
-    reason: str | None = project.memo[why_all_stay]
-    return reason
+    counts = [*_counts(project)]
+    changed, kept = (sum(numbers) for numbers in zip(*counts, strict=True))
+    if changed > kept:
+        return None
+    some = any(changed > kept for changed, kept in counts)
+    advice = ": to migrate some of them, give their paths alone" if some else ""
+    return f"only {changed} of {changed + kept} sites could leave jax.pmap, so all keep it{advice}"
 
 
 def _counts(project: Project) -> Iterator[tuple[int, int]]:
@@ -246,13 +234,11 @@ def _why_stuck(file: File) -> str | None:
     return None
 
 
+@remembered
 def _lost(file: File) -> list[Match]:
     """The removed names of a file that have no successor."""
-    if _lost not in file.memo:
-        matches = removed_names.rewrite(file, Goal.SHARD_MAP)
-        file.memo[_lost] = [m for m in matches if not m.edits and not m.skipped]
-    lost: list[Match] = file.memo[_lost]
-    return lost
+    matches = removed_names.rewrite(file, Goal.SHARD_MAP)
+    return [match for match in matches if not match.edits and not match.skipped]
 
 
 def _write_out(
@@ -311,12 +297,10 @@ def _check_helper(options: Options, plain: PlainOptions) -> None:
         raise UnsupportedError("it has no axis name: leave out `axis_name=None`")
 
 
+@remembered
 def _style(file: File) -> Style:
     """The style of a file: many lines are looked at, so only what is laid out asks for it."""
-    if _style not in file.memo:
-        file.memo[_style] = Style.of(file.source.text)
-    style: Style = file.memo[_style]
-    return style
+    return Style.of(file.source.text)
 
 
 def kind_of(mention: Mention) -> Kind:
@@ -421,13 +405,11 @@ def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: 
     helpers = frozenset({HelperRequest(PER_DEVICE)})
     if mention.use is Use.DECORATOR:
         stack = _stack(file, node)
-        if has_comment(file.text(_from(stack[0], stack[-1]))):
+        if has_comment(file.text(between(position(stack[0]), end(stack[-1])))):
             raise UnsupportedError("there are comments between the arguments of nested pmaps")
-        edits: tuple[Edit, ...] = (
-            Edit(_span(file, stack[0], stack[-1]), decorators(file, stack, form, style)),
-        )
-        inner = tuple(stack[1:])
-        return Match(node, "", edits, jax_name(file)[1], helpers, kind=Kind.SITE, sites=inner)
+        place = file.stretch(*position(stack[0]), *end(stack[-1]))
+        edit, inner = Edit(place, decorators(file, stack, form, style)), tuple(stack[1:])
+        return Match(node, "", (edit,), jax_name(file)[1], helpers, kind=Kind.SITE, sites=inner)
     operand = levels[-1].operand
     assert isinstance(node, ast.Call)
     if operand is None or isinstance(operand, ast.GeneratorExp | ast.NamedExpr | ast.Yield):
@@ -450,11 +432,3 @@ def _stack(file: File, node: ast.expr) -> list[ast.expr]:
             break
         stack.append(one)
     return stack
-
-
-def _from(first: ast.expr, last: ast.expr) -> ast.expr:
-    return between(position(first), end(last))
-
-
-def _span(file: File, first: ast.expr, last: ast.expr) -> Span:
-    return file.span(_from(first, last))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_right
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, wraps
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shardlift.source.model import Edit, Span, Version
 from shardlift.source.reaching import reaching_bindings
@@ -20,6 +21,22 @@ if TYPE_CHECKING:
     from shardlift.source.project import Project
     from shardlift.source.shard_maps import ShardMap
     from shardlift.source.sites import Site
+
+_Asked = TypeVar("_Asked", "File", "Project")
+_Answer = TypeVar("_Answer")
+
+
+def remembered(function: Callable[[_Asked], _Answer]) -> Callable[[_Asked], _Answer]:
+    """A function of a file, or of a project, that is asked often and looks once."""
+
+    @wraps(function)
+    def remembering(asked: _Asked) -> _Answer:
+        if function not in asked.memo:
+            asked.memo[function] = function(asked)
+        answer: _Answer = asked.memo[function]
+        return answer
+
+    return remembering
 
 
 class File:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import takewhile
 
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.model import Edit
 from shardlift.source.scopes import last_name
 from shardlift.source.text import usual_quote
@@ -175,11 +175,10 @@ def line_bytes(file: File, number: int) -> bytes:
     return file.lines[number - 1].encode()
 
 
+@remembered
 def newline(file: File) -> str:
     """The line end that a file uses."""
-    if newline not in file.memo:
-        file.memo[newline] = "\r\n" if "\r\n" in file.source.text else "\n"
-    return str(file.memo[newline])
+    return "\r\n" if "\r\n" in file.source.text else "\n"
 
 
 def _margin(file: File, statement: ast.stmt) -> str:

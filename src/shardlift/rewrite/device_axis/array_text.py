@@ -9,6 +9,7 @@ from shardlift.check.renames import known_as
 from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Point
 from shardlift.rewrite.device_axis.site_text import Meshes
+from shardlift.rewrite.forms import around
 from shardlift.rewrite.names import jax_name
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
@@ -112,10 +113,7 @@ def _text_around(point: Point, opening: str = "", closing: str = "") -> list[Edi
     assert inner is not None
     if not opening and not closing and not isinstance(inner, _SIMPLE):
         opening, closing = "(", ")"
-    return [
-        Edit(file.stretch(*position(node), *position(inner)), opening),
-        Edit(file.stretch(*end(inner), *end(node)), closing),
-    ]
+    return [*around(file, node, inner, opening, closing)]
 
 
 def _is_read_now(file: File, node: ast.AST) -> bool:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from shardlift.rewrite.call_format import Style
 from shardlift.source.file import File
 from shardlift.source.model import Edit, Kind, Match, Span
+from shardlift.source.scopes import grouped
 
 _Line = tuple[int | None, int]  # with its cell, in a notebook
 _MOST = 4  # of more names on one line none waits for another: there are no more passes
@@ -27,11 +28,8 @@ _ENDING = re.compile(r"[)\]}](\[\w+\]|\.\w+(\(\))?)*[,:]?")  # what may follow w
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
     """The matches, those that make the name of a call longer or shorter with more edits."""
     matches = [*_break_lines(file, matches, _Layout.of(file))]
-    calls: dict[tuple[int | None, int], list[ast.Call]] = defaultdict(list)
-    for call in file.index.nodes(ast.Call):
-        if _is_aligned(call):
-            span = file.span(call.func)
-            calls[span.cell, span.end_line].append(call)
+    aligned = ((file.span(c.func), c) for c in file.index.nodes(ast.Call) if _is_aligned(c))
+    calls = grouped(aligned, lambda pair: (pair[0].cell, pair[0].end_line))
     return [_kept(file, match, calls) for match in matches]
 
 
@@ -62,10 +60,7 @@ def _break_lines(file: File, matches: Iterable[Match], layout: _Layout) -> Itera
     matches = [*matches]
     others = [match for match in matches if match.kind is not Kind.NAME]
     taken, read = (Counter(n for one in ms for n in _lines_of(one)) for ms in (matches, others))
-    by_lines: dict[frozenset[_Line], list[Match]] = defaultdict(list)
-    for match in matches:
-        by_lines[_lines_of(match)].append(match)
-    for lines, found in by_lines.items():
+    for lines, found in grouped(matches, _lines_of).items():
         is_name = all(match.kind is Kind.NAME for match in found)
         is_free = all(not read[line] if is_name else taken[line] == 1 for line in lines)
         if (
@@ -157,8 +152,7 @@ def _arguments(text: str) -> tuple[str, ...]:
         call = ast.parse(source, mode="eval").body
     except (SyntaxError, ValueError):
         return ()
-    if not isinstance(call, ast.Call):
-        return ()
+    assert isinstance(call, ast.Call)
     nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     spans = sorted((node.col_offset, node.end_col_offset or 0) for node in nodes)
     parts = tuple(source[start:end] for start, end in spans)
@@ -194,32 +188,24 @@ def _last_brackets(text: str) -> tuple[int, int] | None:
 def _is_aligned(call: ast.Call) -> bool:
     """Whether arguments stand on the line of the bracket, and on lines below."""
     line = call.func.end_lineno
-    first = min([*call.args, *(k.value for k in call.keywords)], key=_line, default=None)
-    return first is not None and first.lineno == line and call.end_lineno != line
+    lines = [argument.lineno for argument in (*call.args, *(k.value for k in call.keywords))]
+    return min(lines, default=None) == line != call.end_lineno
 
 
-def _line(node: ast.expr) -> int:
-    return node.lineno
-
-
-def _kept(file: File, match: Match, calls: dict[tuple[int | None, int], list[ast.Call]]) -> Match:
+def _kept(file: File, match: Match, calls: Mapping[_Line, list[tuple[Span, ast.Call]]]) -> Match:
     spans = [edit.span for edit in match.edits]
     if any(s.line != s.end_line for s in spans) or any("\n" in e.replacement for e in match.edits):
         return match
     moved: list[Edit] = []
-    for call in {c for s in spans for c in calls.get((s.cell, s.line), ())}:
-        name = file.span(call.func)
-        longer = sum(_growth(edit) for edit in match.edits if _is_in(edit.span, name))
+    for name, call in {pair for s in spans for pair in calls.get((s.cell, s.line), ())}:
+        inside = [edit for edit in match.edits if _is_in(edit.span, name)]
+        longer = sum(len(e.replacement) - (e.span.end_column - e.span.column) for e in inside)
         if longer:
             moved += _moves(file, call, longer)
     lines = {(edit.span.cell, edit.span.line) for edit in moved}
     if any((span.cell, span.line) in lines for span in spans):
         return match
     return replace(match, edits=(*match.edits, *moved))
-
-
-def _growth(edit: Edit) -> int:
-    return len(edit.replacement) - (edit.span.end_column - edit.span.column)
 
 
 def _is_in(span: Span, name: Span) -> bool:

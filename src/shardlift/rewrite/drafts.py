@@ -6,12 +6,7 @@ import ast
 from dataclasses import replace
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.helpers import (
-    definitions,
-    extended,
-    import_block,
-    required,
-)
+from shardlift.rewrite.helpers import definitions, extended, import_block, required
 from shardlift.rewrite.home import Home, beside
 from shardlift.rewrite.import_order import in_order
 from shardlift.rewrite.imports import (
@@ -26,9 +21,7 @@ from shardlift.rewrite.imports import (
     not_there,
 )
 from shardlift.rewrite.notebook import insert_block
-from shardlift.rewrite.passes import (
-    Rendering,
-)
+from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import index_of
@@ -39,23 +32,24 @@ def finish(draft: Rendering, home: Home) -> FileResult:
     if draft.raw is not None:
         return _finish_notebook(draft, home)
     source, text, helpers = draft.before, draft.text, frozenset(draft.helpers)
-    changes, refused = tuple(draft.changes), tuple(draft.refused)
-    skipped = tuple(draft.skipped)
-    if text == source.text:
-        return FileResult(source.path, text, text, (), refused, skipped)
+    before, refused, skipped = source.text, tuple(draft.refused), tuple(draft.skipped)
+    unchanged = FileResult(source.path, before, before, (), refused, skipped)
+    if text == before:
+        return unchanged
     taken = _names_taken(text, helpers) if home.path is None else None
     if taken is not None and taken not in {request.name for request in helpers}:
         home = beside(source.path)  # only what the helpers need among themselves is in the way
     elif taken is not None or (helpers and is_optional(index_of(text))):
         reason = f"the name `{taken}` is taken" if taken is not None else OPTIONAL
-        refused += tuple(replace(one, reason=reason) for one in changes)
-        return FileResult(source.path, source.text, source.text, (), refused, skipped)
+        refused += tuple(replace(one, reason=reason) for one in draft.changes)
+        return replace(unchanged, refused=refused)
     after = _finish(text, helpers, draft.imports, home)
     if not source.path.endswith("__init__.py"):
-        after = in_order(source.text, drop_unused(source.text, after))
-    if not source.text.startswith(("\n", "\r")):
+        after = in_order(before, drop_unused(before, after))
+    if not before.startswith(("\n", "\r")):
         after = after.lstrip("\r\n")  # the blank line after an import that was the first
-    return FileResult(source.path, source.text, after, changes, refused, skipped, helpers, home)
+    made = tuple(draft.changes)
+    return replace(unchanged, after=after, rewritten=made, helpers=helpers, home=home)
 
 
 def _finish_notebook(draft: Rendering, home: Home) -> FileResult:

@@ -23,10 +23,7 @@ from shardlift.rewrite.helpers import LONG_HELPERS, SHORT_HELPERS
 from shardlift.rewrite.home import MODULE, Home, find_homes, no_home
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
-from shardlift.rewrite.passes import (
-    Rendering,
-    render,
-)
+from shardlift.rewrite.passes import Rendering, render
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.file import File
 from shardlift.source.model import HelperRequest, Kind

@@ -32,6 +32,7 @@ from shardlift.rewrite.options import (
     Options,
     PlainOptions,
     UnsupportedError,
+    each,
     plain_options,
 )
 from shardlift.rewrite.row_counts import may_have_other_rows, number_of_rows
@@ -107,7 +108,8 @@ def explicit_sites(
             forms[mention] = str(error)
     plain = _with_lazy_meshes(file, _with_axes(file, plain, style))
     for mention, site in plain.items():
-        if site.is_lazy and (None in _each(site) or not _means_the_same_later(file, site.options)):
+        has_whole = None in each(site.plain.in_axes)
+        if site.is_lazy and (has_whole or not _means_the_same_later(file, site.options)):
             forms[mention] = (
                 "a mesh would touch devices while the module is imported: map it in a function"
             )
@@ -128,8 +130,8 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     plain = plain_options(options)
     if plain.is_static_first:
         raise UnsupportedError(STATIC_FIRST)
-    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else ()
-    if sum(a is None and k not in plain.static for k, a in enumerate(axes)) > MOST_WHOLE:
+    whole = (k for k, axis in enumerate(each(plain.in_axes)) if axis is None)
+    if len({*whole} - {*plain.static}) > MOST_WHOLE:
         raise UnsupportedError(f"more than {MOST_WHOLE} of its arguments are whole on each device")
     if is_mapped_again(file, mention.node, options.operand):
         raise UnsupportedError(MAPPED_AGAIN)
@@ -158,7 +160,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
 
 def _leading(plain: PlainOptions, call: ast.Call) -> list[ast.expr]:
     """The arguments of a call that are mapped along their first axis."""
-    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,) * len(call.args)
+    axes = each(plain.in_axes, len(call.args))
     dynamic = [k for k in range(len(call.args)) if k not in plain.static]
     return [call.args[k] for k in dynamic if axes[k : k + 1] == (0,)]
 
@@ -171,7 +173,7 @@ def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bo
         given = None if unpacked or k >= len(call.args) else call.args[k]
         return given is not None and isinstance(file.definition(given), ast.Constant)
 
-    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,)
+    axes = each(plain.in_axes)
     dynamic = [k for k in range(len(axes)) if k not in plain.static]
     numbers = {k for k in dynamic if calls and all(is_number(*call, k) for call in calls)}
     return tuple(axes[k] is None and k not in numbers for k in dynamic)
@@ -379,12 +381,6 @@ def _is_script(file: File) -> bool:
 def _key(file: File, mention: Mention, site: _Site) -> MeshKey:
     devices = site.plain.devices or f"{jax_name(file)[0]}.devices()"
     return MeshKey(function_around(file, mention), devices, site.axis)
-
-
-def _each(site: _Site) -> tuple[int | None, ...]:
-    """The axis of each argument; one for all if they are alike."""
-    axes = site.plain.in_axes
-    return axes if isinstance(axes, tuple) else (axes,)
 
 
 def _call(site: _Site, mesh: str, spec: str) -> CallText:

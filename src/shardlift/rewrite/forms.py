@@ -15,6 +15,7 @@ from shardlift.rewrite.options import (
     Options,
     PlainOptions,
     UnsupportedError,
+    each,
     plain_options,
 )
 from shardlift.source.file import File
@@ -64,7 +65,7 @@ def _by_hand(levels: Sequence[PlainOptions]) -> str:
     advice = f"write one jax.shard_map over a mesh of the axes ({names})"
     given = [level.in_axes for level in levels]
     number = max((len(axes) for axes in given if isinstance(axes, tuple)), default=1)
-    rows = [axes if isinstance(axes, tuple) else (axes,) * number for axes in given]
+    rows = [each(axes, number) for axes in given]
     is_leading = all(len(row) == number and not any(row) for row in rows)  # 0 and None alone
     if is_leading and not any(level.static or level.out_axes != 0 for level in levels):
         mapped = [[level for level, axis in zip(levels, column, strict=True) if axis == 0]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.helpers import (
-    definitions,
-    emit,
-    extended,
-)
+from shardlift.rewrite.helpers import definitions, emit, extended
 from shardlift.rewrite.imports import add_imports
 from shardlift.rewrite.layout import Exists
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
+from shardlift.source.scopes import grouped
 from shardlift.source.text import read_source
 
 
@@ -21,13 +18,12 @@ def helper_modules(
     results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
 ) -> tuple[FileResult, ...]:
     """The modules of helpers that these files import, with all that the files need."""
-    users: dict[str, list[FileResult]] = {}
-    for result in results:
-        if result.home.path is not None and result.helpers:
-            users.setdefault(result.home.path, []).append(result)
+    users = grouped((r for r in results if r.helpers), lambda result: result.home.path)
     modules: list[FileResult] = []
     rewritten = {result.path: result.after for result in results}
     for path, files in users.items():
+        if path is None:
+            continue  # they hold their own
         before = read_source(path, read(path)).text if exists(path) else ""
         requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
         texts = [file.before for file in files if file.path.endswith(".py")]

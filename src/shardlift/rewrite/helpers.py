@@ -21,7 +21,7 @@ from shardlift.rewrite.helper_style import styled
 from shardlift.rewrite.import_order import merged
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import Index, index_of
+from shardlift.source.scopes import Index, grouped, index_of
 
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
@@ -75,9 +75,7 @@ def required(
 
 def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     """The one text of each helper that serves everyone who asks for it."""
-    by_name: dict[str, list[HelperRequest]] = {}
-    for request in requests:
-        by_name.setdefault(request.name, []).append(request)
+    by_name = grouped(requests, lambda request: request.name)
     mapping = by_name.pop(_MAPPING, [])
     texts = {name: _catalogue()[name] for name in by_name}
     rows = [one for name in _ROWS for one in by_name.get(name, ())]

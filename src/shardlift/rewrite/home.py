@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from shardlift.rewrite.layout import Exists, Layout, Package
+from shardlift.source.scopes import grouped
 
 MODULE = "_spmd"
 _FILE = f"{MODULE}.py"
@@ -75,9 +76,7 @@ def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) 
 
 def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
     """The files that share a home, by the package that it is in."""
-    members: dict[Package, list[str]] = defaultdict(list)
-    for path in paths:
-        members[layout.package_of(path)].append(path)
+    members = grouped(paths, layout.package_of)
     shared = {one: files for one, files in members.items() if not all(map(is_test, files))}
     next_of = {one: _imported(one, files, shared, layout) for one, files in members.items()}
     groups: dict[Package, list[str]] = defaultdict(list)

@@ -30,14 +30,13 @@ def jax_name(file: File) -> tuple[str, frozenset[str]]:
 
 def partial_name(file: File) -> tuple[str, frozenset[str]]:
     """What `functools.partial` is called in a file, and the import that is needed for it."""
-    for name, bound in file.index.module.names.items():
-        if len(bound) == 1 and isinstance(bound[0], ast.alias):
-            statement = file.index.parents.get(bound[0])
-            if isinstance(statement, ast.Import) and bound[0].name == "functools":
-                return f"{name}.partial", frozenset()
-            of_it = isinstance(statement, ast.ImportFrom) and statement.module == "functools"
-            if of_it and bound[0].name == "partial":
-                return name, frozenset()
+    for alias in file.index.only_imports:
+        statement = file.index.parents[alias]
+        if isinstance(statement, ast.Import) and alias.name == "functools":
+            return f"{bound_name(alias)}.partial", frozenset()
+        of_it = isinstance(statement, ast.ImportFrom) and statement.module == "functools"
+        if of_it and alias.name == "partial":
+            return bound_name(alias), frozenset()
     return "functools.partial", frozenset({"import functools"})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
 from shardlift.source.notebook import source_of_cell
+from shardlift.source.scopes import grouped
 
 _SPACE = " \t\r\n"
 # What has to run before JAX is imported, or before its first array.
@@ -28,14 +28,11 @@ class _Part(NamedTuple):
 
 def edit_cells(raw: str, edits: Iterable[Edit]) -> str:
     """A notebook with edits made in its cells."""
-    by_cell: dict[int, list[Edit]] = defaultdict(list)
-    for edit in edits:
-        assert edit.span.cell is not None
-        by_cell[edit.span.cell].append(replace(edit, span=replace(edit.span, cell=None)))
-    cells = _cells(raw)
+    by_cell, cells = grouped(edits, lambda edit: edit.span.cell or 0), _cells(raw)
     for number in sorted(by_cell, reverse=True):  # from the end, so that the places before stay
         cell = cells[number - 1]
-        text = apply_edits(source_of_cell(cell.value), by_cell[number])
+        inside = [replace(e, span=replace(e.span, cell=None)) for e in by_cell[number]]
+        text = apply_edits(source_of_cell(cell.value), inside)
         source = _members(raw, cell.start)["source"]
         raw = raw[: source.start] + _source(raw, source, text) + raw[source.end :]
     return raw

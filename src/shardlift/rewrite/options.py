@@ -29,6 +29,11 @@ _KNOWN = frozenset(
 Axes = int | None | tuple[int | None, ...]
 
 
+def each(axes: Axes, count: int = 1) -> tuple[int | None, ...]:
+    """The axis of each of some arguments; as many times the same if they have one for all."""
+    return axes if isinstance(axes, tuple) else (axes,) * count
+
+
 class NotLiteralError(ValueError):
     """The call says something that is known only when the program runs."""
 
@@ -111,7 +116,7 @@ class PlainOptions:
     @property
     def is_static_first(self) -> bool:
         """Whether the axes have more arguments after a static one."""
-        count = len(self.in_axes) if isinstance(self.in_axes, tuple) else 0
+        count = len(each(self.in_axes))
         return any({*range(k + 1, count)} - {*self.static} for k in self.static if k >= 0)
 
 

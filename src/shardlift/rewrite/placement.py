@@ -81,9 +81,7 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
     name = SUBSTITUTES[path]
     if goal is Goal.SHIM:
         edit = file.replace(node, f"shardlift.{name}")
-        return Match(
-            node, "", (edit,), imports=frozenset({"import shardlift"}), kind=Kind.PLACEMENT
-        )
+        return _match(node, "", (edit,), frozenset({"import shardlift"}))
     if (written := _replicate_of_flax(file, node, path)) is not None:
         return written
     if not is_free(file, node, name, path):
@@ -125,16 +123,8 @@ def _imported(
             calls += uses
             edits += [file.replace(use, name) for use in uses if use.id != name]
     if gone:
-        new = (*drop_names(file, statement, gone), *edits)
-        yield Match(
-            statement,
-            "",
-            new,
-            frozenset(imports),
-            helpers=frozenset(helpers),
-            kind=Kind.PLACEMENT,
-            sites=tuple(calls),
-        )
+        new, needed = (*drop_names(file, statement, gone), *edits), frozenset(imports)
+        yield _match(statement, "", new, needed, frozenset(helpers), sites=tuple(calls))
 
 
 def _replicate_of_flax(file: File, name: ast.expr, path: str) -> Match | None:

@@ -112,7 +112,8 @@ def attributes(file: File) -> dict[str, list[ast.Attribute]]:
 
 def is_program(file: File) -> bool:
     """Whether nobody imports a file: a notebook, or a script with `if __name__ == "__main__":`."""
-    is_alone = _has_guard(file) and not file.project.graph.importers(file.path)
+    is_guarded = any(map(is_guard, file.index.root.body))
+    is_alone = is_guarded and not file.project.graph.importers(file.path)
     return file.source.cells is not None or is_alone
 
 
@@ -184,10 +185,6 @@ def _touches_devices(file: File, call: ast.Call) -> bool:
     if not _ON_DEVICES.match(file.called(call) or ""):
         return False
     return not any(is_guard(node) for node in file.index.ancestors(call))
-
-
-def _has_guard(file: File) -> bool:
-    return any(is_guard(node) for node in file.index.root.body)
 
 
 def is_guard(node: ast.AST) -> bool:

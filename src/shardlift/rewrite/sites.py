@@ -44,6 +44,7 @@ from shardlift.rewrite.options import (
     PlainOptions,
     UnsupportedError,
     decorating,
+    each,
     plain_options,
 )
 from shardlift.rewrite.scripts import is_mapped_again
@@ -288,8 +289,7 @@ def _check_helper(options: Options, plain: PlainOptions) -> None:
     others = sorted(options.keywords.keys() - _TAKEN - {"static_broadcasted_argnums"})
     if others:
         raise UnsupportedError(f"it has `{others[0]}=`: write jax.jit(jax.shard_map(...)) for it")
-    axes = plain.in_axes if isinstance(plain.in_axes, tuple) else (plain.in_axes,)
-    if not {0} <= {*axes} <= {0, None}:
+    if not {0} <= {*each(plain.in_axes)} <= {0, None}:
         raise UnsupportedError(
             "it maps over other axes than the first: write jax.jit(jax.shard_map(...)) with specs"
         )

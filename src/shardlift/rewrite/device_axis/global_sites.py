@@ -22,6 +22,7 @@ from shardlift.rewrite.options import (
     NotLiteralError,
     Options,
     UnsupportedError,
+    each,
     options_of,
     plain_options,
 )
@@ -149,9 +150,9 @@ def _site(file: File, mention: Mention) -> GlobalSite:
     except (NotLiteralError, UnsupportedError) as error:
         why = obstacle(ObstacleKind.OPTIONS, error=error)
         return GlobalSite(file, node, Options(file, None, {}), None, obstacles=[why])
-    outputs = _listed(plain.out_axes)
+    outputs = {*each(plain.out_axes)}
     obstacles = {
-        ObstacleKind.AXES: len(outputs) != 1 or not {0, None} >= outputs | _listed(plain.in_axes),
+        ObstacleKind.AXES: len(outputs) != 1 or not {0, None} >= outputs.union(each(plain.in_axes)),
         ObstacleKind.GIVEN: bool(plain.devices),
         ObstacleKind.NEGATIVE: any(number < 0 for number in donated),
         ObstacleKind.STATIC: bool(plain.static),
@@ -170,10 +171,6 @@ def _site(file: File, mention: Mention) -> GlobalSite:
         donated,
         obstacles=[obstacle(kind) for kind, is_so in obstacles.items() if is_so],
     )
-
-
-def _listed(axes: Axes) -> set[int | None]:
-    return {*axes} if isinstance(axes, tuple) else {axes}
 
 
 # ---- what runs recorded

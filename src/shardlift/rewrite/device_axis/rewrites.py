@@ -35,6 +35,7 @@ from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.whole_batch import Steps, choose
 from shardlift.source.file import File
 from shardlift.source.model import Kind, Match
+from shardlift.source.scopes import grouped
 from shardlift.source.text import Source, UnreadableError
 
 
@@ -74,12 +75,9 @@ class GlobalTarget:
             rendering = renderings[finding.at.file.path]
             match = Match(finding.at.node, finding.text, kind=Kind.SITE)
             rendering.refused.append(rendering.change(finding.at.file, match))
-        changes: dict[File, list[Match]] = {}
-        for file, match in _changes(program, decision, steps):
-            changes.setdefault(file, []).append(match)
-        for file in files:
-            if file in changes:
-                renderings[file.path].make(file, changes[file])
+        changes = grouped(_changes(program, decision, steps), lambda change: change[0])
+        for file, found in changes.items():
+            renderings[file.path].make(file, [match for _, match in found])
         return {path: new for path, new in renderings.items() if new.changes or new.refused}
 
 

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from shardlift.cli import main
 from tests import children
+from tests.cli.commands import fix
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
@@ -36,12 +35,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _run(*arguments: str, command: str = "fix") -> Result:
-    return CliRunner().invoke(main, [command, *arguments], catch_exceptions=False)
-
-
 def test_pmap_stays_and_the_rest_is_repaired(project: Path) -> None:
-    result = _run("--write")
+    result = fix("--write")
     assert result.exit_code == 0, result.output
     after = (project / "train.py").read_text()
     assert 'step = jax.pmap(train, axis_name="i")\n' in after
@@ -51,15 +46,15 @@ def test_pmap_stays_and_the_rest_is_repaired(project: Path) -> None:
     said = "Every public import and name of JAX at module level exists on JAX 0.12."
     assert result.stdout.startswith(said)
     assert "Written for" not in result.output  # no site is
-    assert _run().exit_code == 0  # a second run has nothing to do
+    assert fix().exit_code == 0  # a second run has nothing to do
     (project / "train.py").write_text('import os\nos.environ["JAX_PMAP_SHMAP_MERGE"] = "1"\n')
-    assert _run("--write").exit_code == 0  # a file that names jax in capitals only
+    assert fix("--write").exit_code == 0  # a file that names jax in capitals only
     assert "SHMAP" not in (project / "train.py").read_text()
 
 
 @pytest.mark.slow
 def test_what_is_written_runs(project: Path) -> None:
-    _run("--write")
+    fix("--write")
     env = children.plain_environment(XLA_FLAGS="--xla_force_host_platform_device_count=4")
     done = children.run([sys.executable, "train.py"], env=env, check=True)
     assert float(done.stdout) == 4.0
@@ -76,22 +71,22 @@ def test_what_is_written_runs(project: Path) -> None:
 )
 def test_a_plain_site_is_neither_changed_nor_listed(project: Path, text: str) -> None:
     (project / "train.py").write_text(text)
-    result = _run()
+    result = fix()
     assert result.exit_code == 0
     assert result.output == "Nothing to rewrite in 1 file.\n"
 
 
 def test_pmaps_inside_one_another_are_one_shard_map(project: Path) -> None:
     (project / "train.py").write_text(NESTED)
-    assert _run("--target-jax", "0.7").exit_code == 0  # it still nests them
-    assert _run("--write").exit_code == 0
+    assert fix("--target-jax", "0.7").exit_code == 0  # it still nests them
+    assert fix("--write").exit_code == 0
     after = (project / "train.py").read_text()
     assert "f = jax.jit(" in after
     assert after.count("jax.pmap(") == 1
     assert after.endswith("h = jax.pmap(g)\n")
     text = "import jax\nf = jax.pmap(g)\n@jax.pmap\ndef h(x):\n    return f(x)\n"
     (project / "train.py").write_text(text)
-    result = _run()
+    result = fix()
     assert result.exit_code == 1
     assert "a pmapped function is called inside a pmapped one" in result.output
 
@@ -113,7 +108,7 @@ def main(x):
 def test_a_result_that_does_not_run_is_called_that_first(project: Path) -> None:
     (project / "a.py").write_text(STOPS)
     (project / "b.py").write_text(STOPS)
-    result = _run("--write", "--pr", "pr.md")
+    result = fix("--write", "--pr", "pr.md")
     first, name = result.stdout.splitlines()[:2]
     assert first == "Does not run yet on JAX 0.12:"
     assert name.startswith("- 2 files need jax.experimental.host_callback: use jax.debug.print")
@@ -121,7 +116,7 @@ def test_a_result_that_does_not_run_is_called_that_first(project: Path) -> None:
     assert "xla_computation" not in "".join(result.stdout.splitlines()[:2])  # only when called
     text = (project / "pr.md").read_text()
     assert text.index("## Does it run?") < text.index("Does not run yet") < text.index("## What")
-    document = json.loads(_run("--format", "json").output)
+    document = json.loads(fix("--format", "json").output)
     assert [one["name"] for one in document["does_not_run"]] == ["jax.experimental.host_callback"]
 
 
@@ -143,12 +138,12 @@ def test_what_runs_with_an_old_jax_alone_still_does(
     (project / "train.py").unlink()
     (project / name).write_text(json.dumps(document) if name.endswith("nb") else text)
     (project / "map.py").write_text("import jax\ny = jax.tree_map(abs, 1)\n")
-    result = _run()
+    result = fix()
     assert "Does not run yet on JAX 0.12" in result.stderr
     assert f"+y = jax.{map_}(abs, 1)" in result.stdout
     assert ("needs JAX" in result.stderr) is (map_ == "tree.map")
     (project / "requirements.txt").write_text("jax==0.4.30\n")  # it runs with that one
-    assert "+y = jax.tree.map(abs, 1)" in _run().stdout
+    assert "+y = jax.tree.map(abs, 1)" in fix().stdout
 
 
 @pytest.mark.parametrize(
@@ -166,13 +161,13 @@ def test_what_runs_with_an_old_jax_alone_still_does(
 )
 def test_what_an_import_executes(project: Path, text: str, runs: bool) -> None:
     (project / "train.py").write_text(f"{text}y = core.Tracer\n")
-    assert ("Does not run yet" not in _run().stderr) is runs
+    assert ("Does not run yet" not in fix().stderr) is runs
 
 
 def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
     text = "import jax\nn = jax.process_count()\nlow = jax.pmap(abs).lower(1)\ny = jax.host_id()\n"
     (project / "train.py").write_text(text)
-    result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
+    result = fix("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
     said = "Broken, and left to you: 1 place.\n{}: SL603 in many processes a lowered pmap takes"
     assert said.format("- train.py:3:7") in result.stdout
     assert said.format("  - `train.py:3:7`") in (project / "pr.md").read_text()
@@ -182,7 +177,7 @@ def test_a_project_with_many_places_left_has_a_line_per_reason(project: Path) ->
     for number in range(3):
         (project / f"m{number}.py").write_text("from flax import optim\nprint(optim.Adam)\n")
     said = "m0.py:1:18: left as it is: flax.optim was removed in flax 0.6: see optax (and 2 other"
-    assert f"{said} places: m1.py:1:18, m2.py:1:18)" in _run().stderr
+    assert f"{said} places: m1.py:1:18, m2.py:1:18)" in fix().stderr
 
 
 def test_the_name_that_needs_a_newer_jax_is_said(project: Path) -> None:
@@ -190,6 +185,6 @@ def test_the_name_that_needs_a_newer_jax_is_said(project: Path) -> None:
         "from jax.core import take_current_trace as now\nprint(now())\n"
     )
     said = "JAX 0.10 or newer, for {0}jax.extend.core.take_current_trace{0} in {0}train.py:1{0}."
-    result = _run("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
+    result = fix("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
     assert said.format("") in result.stdout
     assert said.format("`") in (project / "pr.md").read_text()

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from shardlift.cli import git, main
+from shardlift.cli import git
 from tests import children
+from tests.cli.commands import migrate, run_git
 
 PMAP = "import jax\n\nstep = jax.pmap(train)\n"
 
@@ -25,23 +25,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(folder: Path) -> Path:
-    _git("init", "-q")
-    _git("add", "-A")
+    run_git("init", "-q")
+    run_git("add", "-A")
     return folder
-
-
-def _git(*arguments: str) -> None:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
-    children.run(["git", *identity, *arguments], check=True)
-
-
-def _migrate(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
 
 
 def test_a_file_that_is_as_git_has_it(repository: Path) -> None:
     assert git.dirty_files(["train.py"]) == []
-    _git("commit", "-qm", "one")
+    run_git("commit", "-qm", "one")
     os.utime("train.py")
     assert git.dirty_files(["train.py"]) == []
     Path("train.py").write_bytes(PMAP.replace("\n", "\r\n").encode())  # of another system
@@ -57,11 +48,11 @@ def test_files_that_git_does_not_have(folder: Path, object_format: str) -> None:
     for name in names:
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(name.encode("ascii", "replace").decode())
-    _git("init", "-q", f"--object-format={object_format}")
-    _git("add", "train.py", "a.py", "sub/b.py", "é\udcff.py", "./:x.py")
-    _git("add", "-N", "intended.py")
+    run_git("init", "-q", f"--object-format={object_format}")
+    run_git("add", "train.py", "a.py", "sub/b.py", "é\udcff.py", "./:x.py")
+    run_git("add", "-N", "intended.py")
     os.symlink("later.py", "link.py")
-    _git("add", "link.py")
+    run_git("add", "link.py")
     Path("sub/b.py").write_text("changed")
     dirty = git.dirty_files([*names, "link.py", "train.py", "nowhere.py"])
     assert sorted(dirty) == ["[ab].py", "intended.py", "link.py", "sub/b.py"]
@@ -115,7 +106,7 @@ def test_no_program_that_the_repository_names_is_run(repository: Path, tmp_path:
     os.utime("train.py", (1, 1))  # to be looked at again
     (repository / "other.py").write_text(PMAP)
     assert git.dirty_files(["train.py", "other.py"]) == ["other.py"]
-    assert _migrate("train.py", "--write").exit_code == 0
+    assert migrate("train.py", "--write").exit_code == 0
     assert not trace.exists(), trace.read_text()
     children.run(["git", "status"])
     assert trace.exists()  # plain git runs it
@@ -125,20 +116,20 @@ def test_no_program_that_the_repository_names_is_run(repository: Path, tmp_path:
 
 
 def test_outside_of_git_the_old_text_is_kept(folder: Path) -> None:
-    done = _migrate("--write")
+    done = migrate("--write")
     assert "No git here: the old text is in train.py.orig" in done.stderr
     assert (folder / "train.py.orig").read_text() == PMAP
     assert "pmap(" not in (folder / "train.py").read_text().replace("_map(", "")
     (folder / "train.py").write_text(f"{PMAP}# mine\n")
-    assert _migrate("--write").exit_code == 0
+    assert migrate("--write").exit_code == 0
     assert (folder / "train.py.orig").read_text() == PMAP
     assert (folder / "train.py.orig1").read_text() == f"{PMAP}# mine\n"
 
 
 def test_no_copy_where_git_has_the_text_or_none_is_wanted(folder: Path) -> None:
-    assert _migrate("--write", "--allow-dirty").exit_code == 0
+    assert migrate("--write", "--allow-dirty").exit_code == 0
     Path("train.py").write_text(PMAP)
-    _git("init", "-q")
-    _git("add", "-A")
-    assert _migrate("--write").exit_code == 0
+    run_git("init", "-q")
+    run_git("add", "-A")
+    assert migrate("--write").exit_code == 0
     assert not [path for path in folder.iterdir() if ".orig" in path.name]

@@ -6,16 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from markdown_it import MarkdownIt
 
-from shardlift.cli import main
 from shardlift.cli.formats.migration import RewriteReport
 from shardlift.cli.formats.pull_request import markdown
 from shardlift.cli.verified_migration import PlaceResult, VerifiedMigration
 from shardlift.rewrite.changes import ChangeId
 from shardlift.rewrite.engine import migrate
 from shardlift.source.model import Kind
+from tests.cli.commands import run
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
@@ -29,10 +28,6 @@ old = jax.tree_map(abs, [1])
 rows = jax.device_put_replicated(1, jax.devices())
 more = jax.pmap(lambda x: x - 1)
 """
-
-
-def _run(*arguments: str, command: str = "migrate") -> Result:
-    return CliRunner().invoke(main, [command, *arguments], catch_exceptions=False)
 
 
 @pytest.fixture
@@ -53,7 +48,7 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def test_the_description_has_every_fact(project: Path) -> None:
-    result = _run("--write", "--pr", "pr.md")
+    result = run("migrate", "--write", "--pr", "pr.md")
     assert result.exit_code == 1  # something was refused
     assert len(result.stdout.splitlines()) <= 10
     text = (project / "pr.md").read_text()
@@ -98,7 +93,7 @@ def test_the_title_and_the_commands_are_true(
     (project / "pkg/train.py").write_text(f"{TRAIN}print(float(step(old)[0]))\n")
     (project / "other.py").write_text("import jax\nx = jax.tree_map(abs, [1])\n")
     (project / "new.py").write_text("x = 1\n")
-    CliRunner().invoke(main, [*arguments, "--write", "--pr", "pr.md"], catch_exceptions=False)
+    run(*arguments, "--write", "--pr", "pr.md")
     text = (project / "pr.md").read_text()
     assert text.startswith(f"# {title}\n")
     assert f"shardlift {arguments[0]} --write --verify COMMAND` runs a program" in text
@@ -108,18 +103,18 @@ def test_the_title_and_the_commands_are_true(
 
 def test_what_only_tests_need(project: Path) -> None:
     (project / "pkg/train_test.py").write_text(TRAIN)
-    _run("pkg/train_test.py", "--write", "--pr", "pr.md")
+    run("migrate", "pkg/train_test.py", "--write", "--pr", "pr.md")
     needs = _sections((project / "pr.md").read_text())["What it needs"]
     assert "text of tests, examples, notebooks and scripts needs JAX 0.7 or newer" in needs
     assert "jax>=" not in needs
 
 
 def test_it_needs_write(project: Path) -> None:
-    result = _run("--pr", "pr.md")
+    result = run("migrate", "--pr", "pr.md")
     assert result.exit_code == 2
     assert "--write" in result.stderr
     assert not (project / "pr.md").exists()
-    result = _run("--write", "--pr", "nowhere/pr.md")
+    result = run("migrate", "--write", "--pr", "nowhere/pr.md")
     assert result.exit_code == 2
     assert "nowhere/pr.md" in result.stderr
     assert "spmd_map" in (project / "pkg/train.py").read_text()
@@ -150,7 +145,7 @@ def test_nothing_that_the_repository_says_is_markup(project: Path) -> None:
     (project / "README.md").write_text(f"pmap {NASTY}\n")
     (project / "pyproject.toml").unlink()
     (project / "requirements.txt").write_text(f"jax>=0.4  # {NASTY}\n")
-    assert _run("--write", "--pr", "pr.md", "--verbose").exit_code == 2
+    assert run("migrate", "--write", "--pr", "pr.md", "--verbose").exit_code == 2
     blocks = MarkdownIt("commonmark").parse((project / "pr.md").read_text())
     tokens = [token for block in blocks for token in (block, *(block.children or ()))]
     assert {token.type for token in tokens} & {

@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from shardlift.capture.schema import Capture
-from shardlift.cli import main
 from shardlift.facts import write
 from tests import children
 from tests.capture.captures import everything, process, site
+from tests.cli.commands import report
 
 
 @pytest.fixture
@@ -24,25 +23,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["report", *arguments], catch_exceptions=False)
-
-
 def test_something_to_decide_exits_1(folder: Path) -> None:
-    result = _run("run.json")
+    result = report("run.json")
     assert result.exit_code == 1
     assert result.output.startswith("2 pmap sites; ")
-    assert json.loads(_run("run.json", "--format", "json").output)["decisions"] == 1
-    assert _run("run.json", "-q").output.count("\n") == 1
-    assert _run("fine.json").exit_code == 0
+    assert json.loads(report("run.json", "--format", "json").output)["decisions"] == 1
+    assert report("run.json", "-q").output.count("\n") == 1
+    assert report("fine.json").exit_code == 0
 
 
 def test_html(folder: Path) -> None:
-    result = _run("run.json", "--html", "out.html", "-q")
+    result = report("run.json", "--html", "out.html", "-q")
     assert result.exit_code == 1
     assert "wrote out.html" in result.output
     assert (folder / "out.html").read_text().startswith("<!doctype html>")
-    result = _run("run.json", "--html", "no/where.html")
+    result = report("run.json", "--html", "no/where.html")
     assert result.exit_code == 2
     assert "no/where.html cannot be written" in result.output
 
@@ -59,7 +54,7 @@ def test_html(folder: Path) -> None:
 def test_what_cannot_be_read_exits_2(folder: Path, text: str | None, message: str) -> None:
     if text is not None:
         (folder / "bad.json").write_text(text)
-    result = _run("bad.json")
+    result = report("bad.json")
     assert result.exit_code == 2
     assert f"bad.json {message}" in result.output or message in result.output
 

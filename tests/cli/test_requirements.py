@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from shardlift.cli import main
+from tests.cli.commands import migrate
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
@@ -31,10 +30,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pkg/train.py").write_text(TRAIN)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["migrate", *arguments], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +72,10 @@ def test_they_are_part_of_the_change(project: Path, name: str, before: str, afte
     path = project / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(before.encode())
-    assert f"+++ b/{name}" in _run("pkg").stdout
-    _run("pkg", "--write", "--allow-dirty")
+    assert f"+++ b/{name}" in migrate("pkg").stdout
+    migrate("pkg", "--write", "--allow-dirty")
     assert path.read_bytes().decode() == after
-    assert _run("pkg").stdout == ""
+    assert migrate("pkg").stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -112,11 +107,11 @@ def test_they_are_part_of_the_change(project: Path, name: str, before: str, afte
 def test_some_are_named(project: Path, name: str, text: str, reason: str) -> None:
     (project / name).parent.mkdir(exist_ok=True)
     (project / name).write_text(text)
-    result = _run("pkg")
+    result = migrate("pkg")
     assert name not in result.stdout
     assert f"is not edited: {reason}" in result.stderr or reason in result.stderr
     assert ("not edited" in result.stderr) is bool(reason)
-    left = json.loads(_run("pkg", "--format", "json").stdout)["left"]
+    left = json.loads(migrate("pkg", "--format", "json").stdout)["left"]
     assert {(one["code"], one["path"]) for one in left} == (
         {("requirement", name)} if reason else set()
     )
@@ -127,7 +122,7 @@ def test_an_upper_bound_stops_all_of_them(project: Path) -> None:
     cap = PROJECT.replace("{}", "jax<=0.4.37") + EXTRAS.format('\n    "jax==0.4.25",\n')
     (project / "pyproject.toml").write_text(cap)
     (project / "requirements.txt").write_text("jax\n")
-    said = _run("pkg").stderr
+    said = migrate("pkg").stderr
     why = "not edited: pyproject.toml keeps newer JAX away (jax<=0.4.37): decide it first.\n"
     assert f"- pyproject.toml:3: jax<=0.4.37 has to be jax>=0.7, and is {why}" in said
     assert f"- requirements.txt:1: jax has to be jax>=0.7, and is {why}" in said
@@ -137,34 +132,34 @@ def test_an_upper_bound_stops_all_of_them(project: Path) -> None:
 def test_what_they_need_is_said(project: Path) -> None:
     requirements = project / "requirements.txt"
     requirements.write_text("jax==0.4.30  # pinned\nflax<0.11\n")
-    said = _run("pkg").stderr
+    said = migrate("pkg").stderr
     assert "The new text needs JAX 0.7 or newer.\n" in said
     line = "- requirements.txt:1: jax==0.4.30  # pinned -> jax>=0.7  # pinned\n"
     assert f"{line}- requirements.txt:2: flax<0.11 -> flax>=0.12.7\n" in said
     assert "- An older flax does not run on the newest JAX.\n" in said
-    assert "flax>=0.12.7" not in _run("pkg", "--target-jax", "0.10.2").stderr
+    assert "flax>=0.12.7" not in migrate("pkg", "--target-jax", "0.10.2").stderr
     requirements.write_text("jax>=0.10\nflax\n")
-    assert "needs JAX" not in _run("pkg").stderr
+    assert "needs JAX" not in migrate("pkg").stderr
     (project / "other.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")
     of_years_ago = {"jax\n": False, "jax<0.5\njax\n": True, f"jax\n{WHEEL}\n": True}
     for text, is_raised in of_years_ago.items():
         requirements.write_text(f"{text}flax<0.7\n")
-        assert ("requirements.txt:" in _run("other.py").stderr) is is_raised
+        assert ("requirements.txt:" in migrate("other.py").stderr) is is_raised
 
 
 def test_those_of_the_one_folder_below_that_has_some_count(project: Path) -> None:
     (project / "pkg/setup.py").write_text('setup(install_requires=["jax>=0.4"])\n')
-    assert "jax>=0.4 -> jax>=0.7" in _run(".").stderr
+    assert "jax>=0.4 -> jax>=0.7" in migrate(".").stderr
     (project / "other").mkdir()
     (project / "other/a.py").touch()
     (project / "other/requirements.txt").write_text("jax>=0.5\n")
-    assert "jax>=" not in _run(".").stderr
+    assert "jax>=" not in migrate(".").stderr
 
 
 def test_what_does_not_run_yet_raises_none(project: Path) -> None:
     (project / "requirements.txt").write_text("jax>=0.4\n")
     (project / "pkg" / "old.py").write_text("from flax import optim\n\nADAM = optim.Adam(0.1)\n")
-    result = _run("pkg")
+    result = migrate("pkg")
     assert "is not edited: the program does not run there yet" in result.stderr
     assert "+jax" not in result.stdout
 
@@ -173,13 +168,13 @@ def test_the_jax_that_lacks_a_name_that_is_left_is_kept_out(project: Path) -> No
     (project / "requirements.txt").write_text("jax>=0.4\n")
     name = "device_put_sharded"  # of something else there
     (project / "pkg/other.py").write_text(f"import jax\ndef f({name}): return jax.{name}(x, d)\n")
-    assert "+jax>=0.7,<0.10\n" in _run("pkg").stdout
+    assert "+jax>=0.7,<0.10\n" in migrate("pkg").stdout
 
 
 def test_no_jax_runs_what_needs_both_a_newer_and_an_older_one(project: Path) -> None:
     (project / "requirements.txt").write_text("jax>=0.4\n")
     (project / "pkg/other.py").write_text("import jax\ndef f(x, y): return jax.lax.tie_in(*x)\n")
-    said = _run("pkg").stderr
+    said = migrate("pkg").stderr
     both = "JAX 0.7 or newer, and what is left as it is one before 0.4.29: no JAX runs both.\n"
     assert both in said
     assert "jax>=0.4 has to be jax>=0.7, and is not edited: the program does not run" in said
@@ -204,7 +199,7 @@ def test_what_is_not_installed_raises_none(
     for file, content in ((name, text), (path, TRAIN), ("src/lib/__init__.py", "")):
         (project / file).parent.mkdir(parents=True, exist_ok=True)
         (project / file).write_text(content)
-    result = _run(path)
+    result = migrate(path)
     only = "" if is_raised else " of tests, examples, notebooks and scripts"
     assert f"The new text{only} needs JAX 0.7 or newer.\n" in result.stderr
     assert (f"- {name}:" in result.stderr) is (f"+++ b/{name}" in result.stdout) is is_raised
@@ -220,7 +215,7 @@ def test_what_scripts_need_is_said_apart(project: Path) -> None:
         "- setup.py:1: jax>=0.4 -> jax>=0.4.26\n"
         "The new text of tests, examples, notebooks and scripts needs JAX 0.7 or newer.\n"
     )
-    assert said in _run(".").stderr
+    assert said in migrate(".").stderr
 
 
 @pytest.mark.parametrize(
@@ -240,7 +235,7 @@ def test_a_python_that_is_too_old_for_that_jax_is_said(
 ) -> None:
     (project / "requirements.txt").write_text("jax>=0.4\n")
     (project / name).write_text(f"{stated}\n")
-    place, said = f"{name}:{len(stated.splitlines())}", _run("pkg").stderr
+    place, said = f"{name}:{len(stated.splitlines())}", migrate("pkg").stderr
     line = (
         f"- {place}: Python {old} has to be Python 3.11, and is not edited: JAX 0.7 needs it, and"
     )

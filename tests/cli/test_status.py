@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from shardlift.cli import main
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
+from tests.cli.commands import status
 
 LEFT = "import jax\n\nstep = jax.pmap(lambda x: jax.tree_map(abs, x))\n"
 MIGRATED = "import jax\n\nstep = jax.jit(jax.shard_map(\n    lambda x: x, mesh=m, in_specs=s))\n"
@@ -41,16 +40,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["status", *arguments], catch_exceptions=False)
-
-
 def _counts(*arguments: str) -> Any:
-    return json.loads(_run(*arguments, "--format", "json").output)
+    return json.loads(status(*arguments, "--format", "json").output)
 
 
 def test_sites_and_findings_are_counted_by_folder(project: Path) -> None:
-    result = _run()
+    result = status()
     assert result.exit_code == 0
     rows = [line.split() for line in result.output.splitlines()]
     assert rows[:4] == [
@@ -64,7 +59,7 @@ def test_sites_and_findings_are_counted_by_folder(project: Path) -> None:
     document = _counts()
     assert (document["pmap"], document["migrated"], document["broken"]) == (1, 2, 1)
     assert document["folders"]["src/b"] == {"pmap": 0, "migrated": 1, "broken": 0, "slow": 0}
-    result = _run("src/b/plain.py")
+    result = status("src/b/plain.py")
     assert result.exit_code == 0
     assert result.output == "There is no pmap site, and no shard_map site.\n"
 
@@ -86,7 +81,7 @@ def test_every_rewritten_site_counts_and_no_helper_does(
 
 def test_a_file_that_does_not_parse_is_named(project: Path) -> None:
     (project / "src/b/old.py").write_text("print 'pmap shard_map'\n")
-    result = _run()
+    result = status()
     assert result.exit_code == 2
     assert "NOT looked at: src/b/old.py" in result.output
-    assert _run("nowhere").exit_code == 2
+    assert status("nowhere").exit_code == 2

@@ -9,18 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from shardlift.cli import main, transaction
+from shardlift.cli import transaction
 from shardlift.cli.files import OLD_TEXTS
 from shardlift.cli.transaction import Replacement, WriteError
 from tests import children
+from tests.cli.commands import fix, migrate
 from tests.cli.interrupting import NEW, OLD, fresh, replacements, tree, write
 
 # Migrates, and is killed in front of the third rename; the files are renamed in turn.
 KILLED = """
 import os, signal, sys
-from shardlift.cli import main
 real, turns = os.replace, iter(range(99))
 def replace(*args):
     if next(turns) == 2:
@@ -49,10 +48,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _migrate(*arguments: str, command: str = "migrate") -> Result:
-    return CliRunner().invoke(main, [command, *arguments], catch_exceptions=False)
-
-
 @pytest.mark.slow
 def test_ends_at_every_step() -> None:
     command = [sys.executable, "-m", "tests.cli.interrupting"]
@@ -69,10 +64,10 @@ def test_what_was_killed_is_put_back_by_the_command_of_the_message(project: Path
     killed = children.run([sys.executable, "-c", KILLED], cwd=project)
     assert killed.returncode == -signal.SIGKILL
     mixed = tree(project)
-    dry = _migrate("pkg/one.py")
+    dry = migrate("pkg/one.py")
     assert "another migrate is at work, or was killed" in dry.stderr
     assert f"{OLD_TEXTS}/pkg/two.py" not in dry.stdout
-    done = _migrate("--write", "--allow-dirty", "pkg/one.py", command="fix")
+    done = fix("--write", "--allow-dirty", "pkg/one.py")
     assert done.exit_code == 2
     assert tree(project) == mixed
     (command,) = re.findall(r"(cp -af .*) puts them back", done.stderr)
@@ -160,7 +155,7 @@ def test_a_link_out_of_the_project_is_refused(project: Path, name: str) -> None:
         victim.write_text("import jax\n\nf = jax.pmap(g)\n")
     (project / name).symlink_to(victim)
     before = tree(project.parent)
-    done = _migrate("--write", "--allow-dirty")
+    done = migrate("--write", "--allow-dirty")
     assert done.exit_code == 2
     assert re.search(rf"{name} is .*outside of the project", " ".join(done.stderr.split()))
     assert tree(project.parent) == before
@@ -177,7 +172,7 @@ def test_what_looks_interrupted_is_refused(project: Path, content: str) -> None:
         (project / OLD_TEXTS / "pkg").mkdir(parents=True)
         (project / OLD_TEXTS / "pkg/one.py").write_text("other")
     before = tree(project)
-    done = _migrate("--write", "--allow-dirty", "pkg")
+    done = migrate("--write", "--allow-dirty", "pkg")
     assert (done.exit_code, "is there: another migrate" in done.stderr) == (2, True)
     change = Replacement(str(project / "pkg/__init__.py"), b"", b"new")
     with pytest.raises(WriteError, match="is there: another migrate"):

@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from shardlift.check.engine import RuleSelection, check_file, check_text, check_texts
-from shardlift.check.rules import all_rules
+from shardlift.check.engine import RuleSelection, check_text, check_texts
 from shardlift.source.model import version
-from shardlift.source.project import Project
 from shardlift.source.settings import Settings
 from tests import children
 
@@ -62,19 +60,6 @@ def test_a_whole_rule_can_be_of_a_later_jax() -> None:
     assert _codes(text, settings=Settings((0, 10))) == ["SL101"]
 
 
-@pytest.mark.parametrize("text", ["pmap(", "print 'pmap'", "pmap = 1\0", "\tpmap\n  x"])
-def test_a_file_that_does_not_parse_is_named(text: str) -> None:
-    report = check_text(text)
-    assert report.unreadable
-    assert not report.parsed
-
-
-def test_latin_1() -> None:
-    content = "# -*- coding: latin-1 -*-\nimport jax\ng = 'é', jax.pmap(f)".encode("latin-1")
-    (finding,) = check_file(Project.of(), "a.py", content, RuleSelection()).findings
-    assert finding.span.column == 9
-
-
 def test_nothing_that_a_rule_looks_for_is_not_parsed() -> None:
     report = check_text("this is no python")
     assert report.unreadable is None
@@ -100,9 +85,3 @@ def test_the_linter_does_not_import_jax() -> None:
         "assert not {'jax', 'jaxlib', 'numpy', 'libcst'} & set(sys.modules), 'imported'"
     )
     children.run([sys.executable, "-c", program], check=True)
-
-
-def test_codes_are_of_a_family_and_there_are_enough() -> None:
-    families = {code[2] for code in all_rules()}
-    assert families == set("01234567")
-    assert len(all_rules()) >= 40

@@ -42,22 +42,11 @@ def test_what_is_left(text: str, codes: list[str]) -> None:
     assert [finding.code for finding in check_text(text).findings] == codes
 
 
-def test_an_unused_suppression_is_reported_where_it_stands() -> None:
-    (finding,) = check_text("x = 1  # noqa: SL201, E501").findings
-    assert finding.code == "SL001"
-    assert (finding.span.line, finding.span.column) == (1, 7)
-    assert finding.edits[0].replacement == "# noqa: E501"
-
-
 def test_the_column_of_an_unused_suppression_counts_characters() -> None:
     text = 'x = "éé"  # noqa: SL201, E501\n'
     (finding,) = check_text(text).findings
     assert finding.span.column == text.index("#")
     assert apply_edits(text, finding.edits) == 'x = "éé"  # noqa: E501\n'
-
-
-def test_a_file_with_other_codes_only_is_not_parsed() -> None:
-    assert check_text("x = 1  # noqa: E501").parsed is False
 
 
 def test_a_code_that_was_not_looked_for_is_not_unused() -> None:

@@ -41,14 +41,14 @@ def _marked(rule: Rule, example: Example) -> set[tuple[str, int]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("rule", "example"),
-    [
-        pytest.param(rule, example, id=f"{rule.code}-{number}")
-        for rule in RULES
-        for number, example in enumerate(rule.bad)
-    ],
-)
+def _examples(kind: str) -> pytest.MarkDecorator:
+    """Parametrizes a test with each rule and each of its bad, or good, examples."""
+    examples = [(r, number, e) for r in RULES for number, e in enumerate(getattr(r, kind))]
+    cases = [pytest.param(r, e, id=f"{r.code}-{number}") for r, number, e in examples]
+    return pytest.mark.parametrize(("rule", "example"), cases)
+
+
+@_examples("bad")
 def test_bad_examples_are_reported_where_they_say(rule: Rule, example: Example) -> None:
     if rule.code == "SL001":
         assert _reported(rule, example)
@@ -57,14 +57,7 @@ def test_bad_examples_are_reported_where_they_say(rule: Rule, example: Example) 
     assert _reported(rule, example) == _marked(rule, example)
 
 
-@pytest.mark.parametrize(
-    ("rule", "example"),
-    [
-        pytest.param(rule, example, id=f"{rule.code}-{number}")
-        for rule in RULES
-        for number, example in enumerate(rule.good)
-    ],
-)
+@_examples("good")
 def test_good_examples_are_left_alone(rule: Rule, example: Example) -> None:
     assert _reported(rule, example) == set()
 

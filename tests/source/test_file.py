@@ -51,7 +51,3 @@ def test_columns_count_characters(padding: int) -> None:
     file = parse(f"x = '{filler}é'; y = f(x)\n")
     start = padding + 13
     assert file.span(last_value(file)) == Span(1, start, 1, start + 4)
-
-
-def test_repr_is_short() -> None:
-    assert repr(parse("x = 1")) == "File('m.py')"

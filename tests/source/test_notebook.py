@@ -8,7 +8,7 @@ import pytest
 
 from shardlift.check.engine import check_texts
 from shardlift.rewrite.engine import migrate
-from shardlift.source.notebook import python_of_cell, read_notebook
+from shardlift.source.notebook import python_of_cell
 
 
 def _notebook(*cells: str) -> str:
@@ -80,12 +80,6 @@ def test_suppression_in_a_cell() -> None:
     report = check_texts({"n.ipynb": text})["n.ipynb"]
     assert report.findings == ()
     assert report.suppressed == 1
-
-
-def test_lines_are_kept() -> None:
-    text, cells = read_notebook(_notebook("a = 1\nb = 2", "c = 3"))
-    assert text == "a = 1\nb = 2\nc = 3\n"
-    assert cells.locate(3) == (3, 1)
 
 
 @pytest.mark.parametrize(

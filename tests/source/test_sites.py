@@ -200,8 +200,3 @@ def test_roles_of_wrappers_and_references() -> None:
 )
 def test_calls_of_what_can_only_be_pmapped(text: str, certain: bool) -> None:
     assert len(parse(f"import jax\n{text}").mapped_calls) == int(certain)
-
-
-def test_imports_that_go_in_circles() -> None:
-    other = "from m import f\ndef g(x):\n    return f(x)"
-    assert parse("from b import g\ng(1)\ndef f(x):\n    return g(x)", b=other).sites == []

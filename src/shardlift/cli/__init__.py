@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"shardlift.cli.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"shardlift.cli.{cmd_name}")
         return next(made for made in vars(module).values() if isinstance(made, click.Command))
 
     def resolve_command(

@@ -58,10 +58,6 @@ class File:
         # For lines that are not ASCII, the byte at which each character ends.
         self._ends: dict[int, list[int]] = {}
 
-    def __repr__(self) -> str:
-        """The path only, not the whole tree."""
-        return f"File({self.path!r})"
-
     def only(self, node: ast.AST) -> Value | None:
         """The value of an expression, if there is only one possibility."""
         values = self.values(node)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from shardlift.source.libraries import UNREPLICATE
 from shardlift.source.settings import Settings
 
 
@@ -29,13 +30,7 @@ class Fitness(StrEnum):
 
 
 _PLACING = frozenset({"flax.jax_utils.replicate", "flax.jax_utils.prefetch_to_device"})
-_READING = frozenset(
-    {
-        "flax.jax_utils.unreplicate",
-        "flax.training.common_utils.unreplicate",
-        "flax.training.common_utils.get_metrics",
-    }
-)
+_READING = UNREPLICATE | {"flax.training.common_utils.get_metrics"}
 
 
 def has_new_helpers(settings: Settings) -> bool:

@@ -62,7 +62,7 @@ def test_the_whole_demo_in_a_pipe(tmp_path: Path) -> None:
     folder = tmp_path / "shardlift-demo"
     assert (folder / BEFORE).read_bytes() == bundled()[BEFORE]
     after = (folder / "after/train.py").read_text()
-    assert "jax.shard_map(" in after
+    assert "jax.shard_map" in after
     assert "shardlift" not in after
 
 

@@ -99,7 +99,7 @@ def test_what_works_where_there_is_no_jax(tmp_path):
     assert said["migrate before.py --write"][0] == 0
     assert "\n11 places were rewritten in 1 file.\n" in said["migrate before.py --write"][1]
     assert said["check before.py --select SL2"][0] == 0
-    assert "jax.shard_map(" in (work / "before.py").read_text()
+    assert "jax.shard_map" in (work / "before.py").read_text()
     assert "SL402" in said["rule SL402"][1]
     assert "2 of 2 sites migrated" in said["status before.py"][1]
     assert said["report run.json --html run.html"][0] == 0

@@ -484,6 +484,7 @@ def test_names_are_those_that_the_oldest_jax_of_the_project_has(
     ("text", "needed", "name"),
     [
         ("def f(d: jax.lib.xla_client.Device): ...\n", (0, 4, 6), "jax.Device"),
+        ("jax.experimental.maps.Mesh(d, ('x',))\n", (0, 4, 1), "jax.sharding.Mesh"),
         ("n = jax.core.axis_frame('i').size\n", (0, 6, 1), "jax.lax.axis_size"),
         ("jax.core.axis_frame('i')\n", None, ""),
         ("from jax.core import axis_frame\naxis_frame('i')\n", None, ""),

@@ -25,7 +25,8 @@ _HELPERS: dict[str, Version] = {
 }
 # The first release that has a successor; all others are as old as what they replace.
 _NAMES: dict[str, Version] = {
-    "jax.Array": (0, 4, 1),
+    **dict.fromkeys(("jax.Array", "jax.lax.with_sharding_constraint"), (0, 4, 1)),
+    "jax.sharding.": (0, 4, 1),
     "jax.Device": (0, 4, 6),
     "jax.experimental.compilation_cache.compilation_cache.set_cache_dir": (0, 4, 24),
     "jax.tree.": TREE_NAMES,

@@ -154,12 +154,12 @@ def _look(project: ProjectFiles, options: RuleSelection, quiet: bool) -> list[Fi
 
 
 def _options(config: Config, select: tuple[str, ...], ignore: tuple[str, ...]) -> RuleSelection:
-    wanted = _codes(select) or config.select
-    unwanted = _codes(ignore) or config.ignore
+    wanted = _codes(select) or config.rules.select
+    unwanted = _codes(ignore) or config.rules.ignore
     for code in (*wanted, *unwanted):
         if not any(known.startswith(code) for known in all_rules()):
             raise ValueError(f"no rule starts with {code!r}; `shardlift rule` lists them")
-    return RuleSelection(tuple(wanted), tuple(unwanted), config.per_file_ignores)
+    return replace(config.rules, select=wanted, ignore=unwanted)
 
 
 def _codes(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from shardlift.check.engine import RuleSelection
 from shardlift.cli.files import Excluded, Passed, find_files, read_bytes, reason
 from shardlift.cli.stop import stop
 from shardlift.rewrite.home import is_test
@@ -40,9 +41,7 @@ class ConfigError(ValueError):
 class Config:
     """What a project says about itself."""
 
-    select: tuple[str, ...] = ("SL",)
-    ignore: tuple[str, ...] = ()
-    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: RuleSelection = RuleSelection()
     target: Version | None = None
     pins: tuple[Pin, ...] = ()
     path: Path | None = None
@@ -123,13 +122,13 @@ def read_config(path: Path) -> Config:
     except ValueError as error:
         raise ConfigError(f"{path}: target-jax: {error}") from error
     declared = _requirements(path, document)
+    rules = RuleSelection(
+        _strings(path, "select", table.get("select", [])) or ("SL",),
+        _strings(path, "ignore", table.get("ignore", [])),
+        {name: _strings(path, f"per-file-ignores of {name}", ignores[name]) for name in ignores},
+    )
     return Config(
-        select=_strings(path, "select", table.get("select", [])) or ("SL",),
-        ignore=_strings(path, "ignore", table.get("ignore", [])),
-        per_file_ignores={
-            pattern: _strings(path, f"per-file-ignores of {pattern}", codes)
-            for pattern, codes in ignores.items()
-        },
+        rules,
         target=number,
         path=path,
         root=path.parent,

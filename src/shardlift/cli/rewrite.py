@@ -13,7 +13,6 @@ from rich.text import Text
 
 from shardlift._escape import escape_control
 from shardlift._files import replace_file
-from shardlift.check.engine import RuleSelection
 from shardlift.check.rules import all_rules
 from shardlift.cli import git, transaction
 from shardlift.cli.check_files import check_files
@@ -105,12 +104,10 @@ def rewrite(asked: Request) -> NoReturn:
 
 def _left_broken(opened: ProjectFiles, migration: Migration) -> tuple[Finding, ...]:
     """What is broken and is neither repaired nor listed as refused."""
-    config = opened.config
-    options = RuleSelection(config.select, config.ignore, config.per_file_ignores)
     listed = {(file.path, change.span.line) for file in migration.files for change in file.refused}
     return tuple(
         finding
-        for report in check_files(opened.files, options, opened.settings)
+        for report in check_files(opened.files, opened.config.rules, opened.settings)
         for finding in report.findings
         if all_rules()[finding.code].level is Level.BROKEN
         and finding.rewriter is not Rewriter.FIX

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shardlift.check.engine import FileReport, RuleSelection, check_file
+from shardlift.check.engine import FileReport, check_file
 from shardlift.cli.check_files import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
 from shardlift.cli.files import find_files
@@ -56,7 +56,6 @@ class Analysis:
     def check(self, document: Document) -> FileReport:
         """The findings of a document, saved or not."""
         config = self.config(document)
-        options = RuleSelection(config.select, config.ignore, config.per_file_ignores)
         listed = [path for path in self._project_files(config) if path != document.path]
         own = document.content
 
@@ -69,7 +68,7 @@ class Analysis:
             config.settings(),
         )
         try:
-            return check_file(project, document.path, own, options, may_be_mapped=True)
+            return check_file(project, document.path, own, config.rules, may_be_mapped=True)
         except Exception as error:  # a bug in shardlift must not end the session
             return FileReport(document.path, unreadable=failure_text(error))
 

@@ -18,7 +18,6 @@ from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
     MeshKey,
-    first_line,
     function_around,
     insert_lines,
     name_for,
@@ -41,6 +40,7 @@ from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
+from shardlift.source.scopes import first_line
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
@@ -269,16 +269,12 @@ def _write_group(
     """The text of the sites that share a mesh."""
     mesh_name, spec_name = (sharding_name(file, name) for name in ("Mesh", "PartitionSpec"))
     made, spec = CallText(mesh_name, (key.devices, f"({key.axis},)")), f"{spec_name}({key.axis})"
-    own = {
-        m: _form(site, _call(site, made.flat(), spec), "")
-        for m, site in sites.items()
-        if site.is_lazy
-    }
-    forms: dict[Mention, ExplicitSite | str] = {
-        mention: ExplicitSite(form, (), sites[mention].literal_axis)
-        for mention, form in own.items()
-    }
-    shared = {m: site for m, site in sites.items() if m not in own}
+    forms: dict[Mention, ExplicitSite | str] = {}
+    for mention, site in sites.items():
+        if site.is_lazy:
+            form = _form(site, _call(site, made.flat(), spec), "")
+            forms[mention] = ExplicitSite(form, (), site.literal_axis)
+    shared = {mention: site for mention, site in sites.items() if not site.is_lazy}
     if not shared:
         return forms
     used = {name for pair in names.values() for name in pair}

@@ -21,7 +21,7 @@ from shardlift.rewrite.helper_style import styled
 from shardlift.rewrite.import_order import merged
 from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
-from shardlift.source.scopes import Index, grouped, index_of
+from shardlift.source.scopes import Index, bound_name, first_line, grouped, index_of
 
 # Standard library first, as isort has it.
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
@@ -253,9 +253,10 @@ def _imports() -> Mapping[str, str]:
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
-                    imports[_bound(alias)] = ast.unparse(ast.ImportFrom(node.module, [alias], 0))
+                    one = ast.ImportFrom(node.module, [alias], 0)
+                    imports[bound_name(alias)] = ast.unparse(one)
             elif isinstance(node, ast.Import):
-                imports[_bound(node.names[0])] = ast.unparse(node)
+                imports[bound_name(node.names[0])] = ast.unparse(node)
     return imports
 
 
@@ -282,11 +283,6 @@ def _defines(node: ast.stmt) -> list[str]:
     return []
 
 
-def _bound(alias: ast.alias) -> str:
-    return alias.asname or alias.name.partition(".")[0]
-
-
 def _segment(text: str, node: ast.stmt) -> str:
     """The text of a statement, its decorators with it."""
-    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    return "\n".join(text.splitlines()[first_line(node) - 1 : node.end_lineno])

@@ -19,7 +19,7 @@ from shardlift.source.file import File
 from shardlift.source.imports import drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.scopes import Import, Index, all_arguments, bound_name, index_of
+from shardlift.source.scopes import Import, Index, all_arguments, bound_name, first_line, index_of
 from shardlift.source.statements import is_only_statement
 from shardlift.source.text import Source
 
@@ -75,15 +75,13 @@ def _beside(lines: Sequence[str], names: Sequence[ast.alias], name: str) -> tupl
     """Where a name goes among imported ones: the line, the column, and what is put there."""
     lower = [alias for alias in names if not alias.name[0].isupper()]
     is_sorted = [alias.name for alias in lower] == sorted(alias.name for alias in lower)
-    for alias in lower if is_sorted else ():
-        if name < alias.name:
-            margin = lines[alias.lineno - 1][: alias.col_offset]
-            gap = " " if margin.strip() else f"\n{margin}"
-            return alias.lineno, alias.col_offset, f"{name},{gap}"
-    last = names[-1]
-    margin = lines[last.lineno - 1][: last.col_offset]
+    larger = [alias for alias in lower if is_sorted and name < alias.name]
+    near = larger[0] if larger else names[-1]
+    margin = lines[near.lineno - 1][: near.col_offset]
     gap = " " if margin.strip() else f"\n{margin}"
-    return last.end_lineno or 0, last.end_col_offset or 0, f",{gap}{name}"
+    if larger:
+        return near.lineno, near.col_offset, f"{name},{gap}"
+    return near.end_lineno or 0, near.end_col_offset or 0, f",{gap}{name}"
 
 
 def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]:
@@ -172,8 +170,7 @@ class TopLevel:
         before = self.before_use(names)
         if len(before) == len(self.body):
             return None
-        statement = self.body[len(before)]
-        return min(one.lineno for one in (statement, *getattr(statement, "decorator_list", [])))
+        return first_line(self.body[len(before)])
 
     def end_of_imports(self, uses: set[str]) -> int:
         """The line after the imports at the top: before anything is defined, or a name is used."""

@@ -11,7 +11,7 @@ from shardlift.rewrite.options import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
-from shardlift.source.scopes import LOOPS
+from shardlift.source.scopes import LOOPS, first_line
 from shardlift.source.statements import newline
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -104,11 +104,6 @@ def insert_lines(
     text = ("".join(made) + "\n" * gap).replace("\n", end)
     edit = Edit(file.stretch(line, 0, line, 0), text)
     return (edit,) if missing else ()
-
-
-def first_line(statement: ast.stmt) -> int:
-    """The line that a statement begins on, its decorators included."""
-    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
 
 
 def _is_there(file: File, name: str, value: str) -> bool:

@@ -167,9 +167,8 @@ def one_pass(
                 continue
             reason = reason_to_leave(file, match) if match.edits else None
             if reason is not None:
-                refused.append(Match(match.node, reason, kind=match.kind))
-            else:
-                (wanted if match.edits else refused).append(match)
+                match = Match(match.node, reason, kind=match.kind)
+            (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, keep_aligned(file, wanted)), refused
 
 

@@ -82,13 +82,10 @@ def rewrite_if_most(file: File, goal: Goal) -> Iterator[Match]:
     yield from _others(file)
 
 
+@remembered
 def leaving_sites(file: File) -> frozenset[ast.AST]:
     """The sites that leave pmap only if most sites of the project can."""
-    memo = file.index.memo
-    if leaving_sites not in memo:  # every finding asks
-        memo[leaving_sites] = frozenset(match.node for match in _plain(file) if match.edits)
-    leaving: frozenset[ast.AST] = memo[leaving_sites]
-    return leaving
+    return frozenset(match.node for match in _plain(file) if match.edits)
 
 
 @remembered

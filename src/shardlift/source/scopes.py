@@ -339,6 +339,11 @@ def end(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0
 
 
+def first_line(statement: ast.stmt) -> int:
+    """The line that a statement begins on, its decorators included."""
+    return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+
+
 def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
     return next((k.value for k in call.keywords if k.arg == name), None)

@@ -25,6 +25,7 @@ from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.rewrite.scripts import may_touch_devices, runs_at_import
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
+from shardlift.source.scopes import first_line
 from shardlift.source.statements import newline
 
 MESH = "device_mesh"
@@ -107,8 +108,7 @@ class Meshes:
         lines.append(f"if {next(iter(names.values()))}.is_multi_process:")
         lines.append(f"{style.indent}raise RuntimeError({message})")
         lines += [f"{name} = {text}" for text, name in self._shardings.get(file, {}).items()]
-        line = min([first.lineno, *(d.lineno for d in getattr(first, "decorator_list", ()))])
-        end = newline(file)
+        line, end = first_line(first), newline(file)
         is_block = isinstance(first, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         text = "\n".join(lines).replace("\n", end) + end * (3 if is_block else 1)
         edit = Edit(file.stretch(line, 0, line, 0), text)

@@ -150,10 +150,8 @@ def _withdraw(decision: Decision) -> bool:
     before = dict(decision.layouts)
     for key, root in decision.classes.items():
         for made in root.made if decision.layouts[key] is not AxisLayout.STACKED else ():
-            why = None
-            if made.role is CellRole.OUTPUT and made.site is not None:
-                why = decision.unproven(made.site, made.path)
-            if why is not None:
+            site = made.site if made.role is CellRole.OUTPUT else None
+            if site is not None and (why := decision.unproven(site, made.path)) is not None:
                 decision.layouts[key], decision.reasons[key] = AxisLayout.STACKED, why
                 break
     return decision.layouts != before

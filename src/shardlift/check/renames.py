@@ -21,7 +21,7 @@ from shardlift.check.successor_calls import (
     successor_call,
     successor_value,
 )
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.guarded import guard_of
 from shardlift.source.imports import (
     drop_names,
@@ -381,21 +381,19 @@ def _other_module(file: File, node: ast.Attribute, row: Removed) -> Fix | None:
     return (edit,), frozenset({f"from {package} import {module} as {short}"})
 
 
+@remembered
 def _all_move(file: File, name: str, new: str) -> bool:
     """Whether all that a file uses of a module is in another one now, under the same names."""
-    key = _all_move, name, new
-    if key not in file.memo:
-        rows = all_gone(file.project.settings)
-        parents = [file.index.parents[use] for use in file.index.names.get(name, ())]
-        moves = [(parent, rows.get(file.name(parent) or "")) for parent in parents]
-        file.memo[key] = all(
-            row is not None
-            and row.same
-            and row.successor == f"{new}.{getattr(use, 'attr', '')}"
-            and _fits(file, use, row)
-            for use, row in moves
-        )
-    return bool(file.memo[key])
+    rows = all_gone(file.project.settings)
+    parents = [file.index.parents[use] for use in file.index.names.get(name, ())]
+    moves = [(parent, rows.get(file.name(parent) or "")) for parent in parents]
+    return all(
+        row is not None
+        and row.same
+        and row.successor == f"{new}.{getattr(use, 'attr', '')}"
+        and _fits(file, use, row)
+        for use, row in moves
+    )
 
 
 def _is_local(file: File, node: ast.AST, name: str) -> bool:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from functools import cached_property, wraps
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from shardlift.source.model import Edit, Span, Version
 from shardlift.source.reaching import reaching_bindings
@@ -23,17 +23,21 @@ if TYPE_CHECKING:
     from shardlift.source.sites import Site
 
 _Asked = TypeVar("_Asked", "File", "Project")
+_More = ParamSpec("_More")
 _Answer = TypeVar("_Answer")
 
 
-def remembered(function: Callable[[_Asked], _Answer]) -> Callable[[_Asked], _Answer]:
+def remembered(
+    function: Callable[Concatenate[_Asked, _More], _Answer],
+) -> Callable[Concatenate[_Asked, _More], _Answer]:
     """A function of a file, or of a project, that is asked often and looks once."""
 
     @wraps(function)
-    def remembering(asked: _Asked) -> _Answer:
-        if function not in asked.memo:
-            asked.memo[function] = function(asked)
-        answer: _Answer = asked.memo[function]
+    def remembering(asked: _Asked, /, *more: _More.args, **named: _More.kwargs) -> _Answer:
+        key = (function, *more, *named.items())
+        if key not in asked.memo:
+            asked.memo[key] = function(asked, *more, **named)
+        answer: _Answer = asked.memo[key]
         return answer
 
     return remembering

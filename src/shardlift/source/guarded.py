@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.model import Version, version
 from shardlift.source.reaching import may_end_early
 from shardlift.source.scopes import last_name, position
@@ -159,14 +159,12 @@ def _is_in(block: Sequence[ast.AST], child: ast.AST) -> bool:
     return position(block[0]) <= position(child) <= position(block[-1])
 
 
-def _leaving(file: File, parent: ast.AST) -> list[ast.If]:
+@remembered
+def _leaving(_: File, parent: ast.AST) -> list[ast.If]:
     """The ifs of a block that leave it (`if version …: return`): the rest is for other versions."""
-    key, body = (_leaving, parent), getattr(parent, "body", [])
-    if key not in file.memo:
-        ifs = (s for s in (body if isinstance(body, list) else ()) if isinstance(s, ast.If))
-        file.memo[key] = [s for s in ifs if isinstance(s.body[-1], (ast.Return, ast.Raise))]
-    tests: list[ast.If] = file.memo[key]
-    return tests
+    body = getattr(parent, "body", [])
+    ifs = (s for s in (body if isinstance(body, list) else ()) if isinstance(s, ast.If))
+    return [s for s in ifs if isinstance(s.body[-1], (ast.Return, ast.Raise))]
 
 
 def _types(handler: ast.ExceptHandler) -> set[str]:

@@ -13,7 +13,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.idioms import first_of_tree_in
 from shardlift.source.libraries import REPLICATE, UNREPLICATE
@@ -51,10 +51,9 @@ def _is_saved(file: File, call: ast.Call, tree: ast.expr) -> bool:
     return isinstance(file.only(tree), Argument) and _uses_pmap(file.project)
 
 
+@remembered
 def _uses_pmap(project: Project) -> bool:
-    if _uses_pmap not in project.memo:
-        project.memo[_uses_pmap] = any(file.mentions for file in project.files_with("pmap"))
-    return bool(project.memo[_uses_pmap])
+    return any(file.mentions for file in project.files_with("pmap"))
 
 
 RULE = Rule(

@@ -19,13 +19,7 @@ def _notebook(*sources: str) -> str:
     return json.dumps({"cells": [{"cell_type": "code", "source": text} for text in sources]})
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pyproject.toml").write_text("[tool.shardlift]\n")
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "train.py").write_text(PMAP)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {"pyproject.toml": "[tool.shardlift]\n", "src/train.py": PMAP}
 
 
 def test_known_findings_do_not_count(project: Path) -> None:

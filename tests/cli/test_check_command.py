@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,7 @@ from tests import children
 from tests.cli.commands import check, run
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "train.py").write_text(PMAP)
-    (tmp_path / "other.py").write_text("x = 1\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {".git/HEAD": "", "train.py": PMAP, "other.py": "x = 1\n"}
 
 
 def test_findings_exit_1(project: Path) -> None:
@@ -168,7 +161,7 @@ def test_the_target_is_the_newest_unless_somebody_says_another(project: Path) ->
 
 
 def test_gitignore_is_respected(project: Path) -> None:
-    (project / ".git").rmdir()
+    shutil.rmtree(project / ".git")
     children.run(["git", "init", "-q"], cwd=project, check=True)
     (project / ".gitignore").write_text("*.gen.py\n")  # more patterns in test_files.py
     (project / "c.gen.py").write_text(PMAP)

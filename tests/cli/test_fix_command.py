@@ -26,13 +26,7 @@ x = jax.tree_map(jax.numpy.abs, jax.device_put_replicated(1.0, jax.local_devices
 print(float(step(x)[0]))
 """
 NESTED = "import jax\n\nf = jax.pmap(jax.pmap(g, axis_name='j'), axis_name='i')\nh = jax.pmap(g)\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "train.py").write_text(TRAIN)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {"train.py": TRAIN}
 
 
 def test_pmap_stays_and_the_rest_is_repaired(project: Path) -> None:

@@ -21,17 +21,7 @@ pytestmark = pytest.mark.usefixtures("many_sites")
 
 PMAP = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 DONE = "step = spmd_map(train, axis_name='i')\n"
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    package = tmp_path / "pkg"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "train.py").write_text(PMAP)
-    (tmp_path / "other.py").write_text("x = 1\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {"pkg/__init__.py": "", "pkg/train.py": PMAP, "other.py": "x = 1\n"}
 
 
 def test_comments_and_strings_that_still_speak_of_pmap_are_listed(project: Path) -> None:

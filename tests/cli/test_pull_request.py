@@ -28,18 +28,8 @@ old = jax.tree_map(abs, [1])
 rows = jax.device_put_replicated(1, jax.devices())
 more = jax.pmap(lambda x: x - 1)
 """
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg/__init__.py").write_text("")
-    (tmp_path / "pkg/train.py").write_text(TRAIN)
-    (tmp_path / "pyproject.toml").write_text(
-        '[project]\\nname = "pkg"\\ndependencies = ["jax>=0.4"]\\n'.replace("\\n", "\n")
-    )
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+METADATA = '[project]\nname = "pkg"\ndependencies = ["jax>=0.4"]\n'
+FILES = {"pkg/__init__.py": "", "pkg/train.py": TRAIN, "pyproject.toml": METADATA}
 
 
 def _sections(text: str) -> dict[str, str]:

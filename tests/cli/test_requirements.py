@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.commands import migrate
 
-pytestmark = pytest.mark.usefixtures("many_sites")
+pytestmark = pytest.mark.usefixtures("many_sites", "project")
 
 TRAIN = "import jax\n\nstep = jax.pmap(train, axis_name='i')\n"
 PROJECT = '[project]\nname = "p"\ndependencies = ["optax", "{}"]\n'
@@ -20,16 +20,7 @@ MAIN, DEV, GROUP = (f"[tool.poetry.{name}dependencies]\n" for name in ("", "dev-
 PINS = "".join(f"p{k}=={k}.0\n" for k in range(6))
 WHEEL = "jaxlib @ https://a.b/jaxlib-0.3.25-cp37.whl"
 SETUP = "setup(install_requires=[{}], keywords=['jax'], extras_require={{'jax': ['clu', {}]}})\n"
-
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg/__init__.py").write_text("")
-    (tmp_path / "pkg/train.py").write_text(TRAIN)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {".git/HEAD": "", "pkg/__init__.py": "", "pkg/train.py": TRAIN}
 
 
 @pytest.mark.parametrize(

@@ -24,20 +24,12 @@ def step(x):
 
 evaluate = jax.pmap(lambda x: x)
 """
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for path, text in {
-        "src/a/train.py": LEFT,
-        "src/a/sample.py": MIGRATED,
-        "src/b/train.py": MIGRATED,
-        "src/b/plain.py": "x = 1\n",
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+FILES = {
+    "src/a/train.py": LEFT,
+    "src/a/sample.py": MIGRATED,
+    "src/b/train.py": MIGRATED,
+    "src/b/plain.py": "x = 1\n",
+}
 
 
 def _counts(*arguments: str) -> Any:

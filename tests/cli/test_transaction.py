@@ -20,6 +20,7 @@ from tests.cli.interrupting import NEW, OLD, fresh, replacements, tree, write
 # Migrates, and is killed in front of the third rename; the files are renamed in turn.
 KILLED = """
 import os, signal, sys
+from shardlift.cli import main
 real, turns = os.replace, iter(range(99))
 def replace(*args):
     if next(turns) == 2:

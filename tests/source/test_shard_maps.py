@@ -25,6 +25,7 @@ HEAD = (
         ("@jax.shard_map(mesh=m)\ndef g(x): ...", "mesh", True),
         ("@functools.partial(jax.shard_map, mesh=m)\ndef g(x): ...", "mesh", True),
         ("@functools.partial(old, m, P())\ndef g(x): ...", "in_specs mesh", True),
+        ("s = functools.partial(jax.shard_map, mesh=m)\n@s\ndef g(x): ...", "mesh", True),
         ("jax.shard_map(f, **options)", "**", False),
         ("functools.partial(jax.shard_map, mesh=m)(f, in_specs=P())", "in_specs mesh", False),
         ("s = functools.partial(old, mesh=m)\ng = s(f, n, P())", "f in_specs mesh", False),

@@ -27,7 +27,7 @@ class ShardMap:
     """One place where a function is shard_mapped."""
 
     file: File = field(repr=False)
-    node: ast.Call  # the shard_map call, or the partial of it
+    node: ast.expr  # the shard_map call, or the partial of it, or its name as a decorator
     name: str
     keywords: Mapping[str, ast.expr]
     body: Known | None
@@ -71,15 +71,16 @@ class ShardMap:
 
 def find_shard_maps(file: File) -> list[ShardMap]:
     """Every call and decorator of shard_map, or of a partial of it, in a file."""
-    shard_maps: dict[ast.Call, ShardMap] = {}
+    shard_maps: dict[ast.expr, ShardMap] = {}
     for function in file.index.nodes(ast.FunctionDef):
         for decorator in function.decorator_list:
             value = file.only(decorator)
             name = _decorator_name(value)
-            if name is not None and isinstance(decorator, ast.Call):
-                shard_maps[decorator] = _shard_map(
-                    file, decorator, name, Known(function, file), isinstance(value, Partial)
-                )
+            call = value.call if isinstance(value, Partial) and value.file is file else decorator
+            if name is not None and isinstance(call, ast.Call):
+                mapped = Known(function, file)
+                found = _shard_map(file, call, name, mapped, isinstance(value, Partial))
+                shard_maps[decorator] = replace(found, node=decorator)
     for name in (NEW, OLD):
         for call in file.calls_of(name):
             if call not in shard_maps:

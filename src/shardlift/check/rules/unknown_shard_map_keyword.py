@@ -7,6 +7,7 @@ the opposite set of axes. Each of the old keywords raises a TypeError.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
@@ -31,9 +32,10 @@ _INSTEAD = {
 def visit(file: File) -> Iterator[Match]:
     """Every such keyword of `jax.shard_map` or of a partial of it."""
     for shard_map in file.shard_maps:
-        if shard_map.name != NEW or is_guarded(file, shard_map.node, NEW, OLD):
+        call = shard_map.node
+        if shard_map.name != NEW or is_guarded(file, call, NEW, OLD):
             continue
-        for keyword in shard_map.node.keywords:
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
             if keyword.arg in _INSTEAD:
                 text = f"jax.shard_map has no {keyword.arg}: {_INSTEAD[keyword.arg]}"
                 edit = file.replace(keyword, f"check_vma={file.text(keyword.value)}")

@@ -2,11 +2,13 @@
 
     python -m bench.mutation check rewrite/device_axis --samples 12 --seed 1
     python -m bench.mutation source --tests tests/source tests/check --slow
+    python -m bench.mutation check --then tests
 
 Each sample changes one place of one module of the package: a comparison is turned round, a
 condition negated, a statement deleted, an element of a tuple or set dropped, a member of an enum
 exchanged for another one. Then the tests run, in a copy of the project, until the first failure:
-those of the package's folder, and the examples in the docstrings of the module.
+those of the package's folder, and the examples in the docstrings of the module; with `--then`,
+those of other folders, too, for what is tested elsewhere (tests/README.md says what).
 A mutant that no test notices is printed with its place: write the test, or see that the mutant
 means the same as the original. Tests that fail without a mutant are left out.
 """
@@ -17,6 +19,7 @@ import argparse
 import ast
 import copy
 import functools
+import itertools
 import os
 import queue
 import random
@@ -250,6 +253,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", help="default: the folder of the same name")
+    parser.add_argument("--then", nargs="+", default=[], help="tests for what those leave")
     parser.add_argument("--slow", action="store_true", help="run the slow tests, too")
     parser.add_argument("-n", "--workers", default="2", help="of pytest, for each mutant")
     parser.add_argument("--jobs", type=int, default=1, help="mutants at the same time")
@@ -259,7 +263,7 @@ def main() -> int:
     options = ["-n", asked.workers, *([] if asked.slow else ["-m", "not slow"])]
     tests = {package: asked.tests or tests_of(package) for package in asked.packages}
     end = time.monotonic() + 60 * asked.minutes
-    noticed, tried = Counter[str](), Counter[str]()
+    noticed, elsewhere, tried = Counter[str](), Counter[str](), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         skipped = shutil.ignore_patterns(".venv*", ".git", ".mypy_cache", "__pycache__", "_build")
@@ -268,17 +272,21 @@ def main() -> int:
             shutil.copytree(ROOT, project, ignore=skipped)
             copies.put(project)
         together = ["-n", str(asked.jobs), *options[2:]]
-        broken = broken_tests(project, sorted({t for of in tests.values() for t in of}), together)
+        all_tests = {*asked.then, *itertools.chain.from_iterable(tests.values())}
+        broken = broken_tests(project, sorted(all_tests), together)
         print(f"left out, since they fail without a mutant: {len(broken)}", *broken, flush=True)
 
         def check(package: str, mutant: Mutant) -> bool | None:
-            if time.monotonic() > end:
-                return None
+            """Whether the mutant is noticed; None if there was no time left to see."""
             project = copies.get()
             try:
-                return is_noticed(
-                    mutant, project, tests[package], [*options, *broken], asked.seconds
-                )
+                for of, counted in ((tests[package], noticed), (asked.then, elsewhere)):
+                    if time.monotonic() > end:
+                        return None
+                    if of and is_noticed(mutant, project, of, [*options, *broken], asked.seconds):
+                        counted[package] += 1
+                        return True
+                return False
             finally:
                 copies.put(project)
 
@@ -291,13 +299,13 @@ def main() -> int:
                 if (result := future.result()) is None:
                     continue
                 tried[package] += 1
-                noticed[package] += result
                 if not result:
                     print(f"{mutant.path}:{mutant.line}: {mutant.what}", flush=True)
     for package in asked.packages:
-        by = " ".join(tests[package])
-        print(f"{package}: {noticed[package]} of {tried[package]} noticed by {by}")
-    return 1 if noticed != tried else 0
+        by = f"{noticed[package]} of {tried[package]} noticed by {' '.join(tests[package])}"
+        then = f", {elsewhere[package]} more by {' '.join(asked.then)}" if asked.then else ""
+        print(f"{package}: {by}{then}")
+    return 1 if noticed + elsewhere != tried else 0
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ STEP = (
 )
 SHARD = ".addressable_shards[0].data.squeeze(0)"
 G = "import jax\nimport numpy as np\nf = jax.pmap(g)\nout = f(x)\n"  # anything
+A = G.replace("g)", "lambda v: v / 2)")  # arrays
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,9 @@ G = "import jax\nimport numpy as np\nf = jax.pmap(g)\nout = f(x)\n"  # anything
         "import jax\nf = jax.pmap(lambda x: [x, (x, x)])\nout = f(x)\nprint(out[0], out[1][0])\n",
         "import jax\nf = jax.pmap(lambda x: jax.lax.pmean((x, x), 'i'), 'i')\nprint(f(x)[0])\n",
         f"{STEP}print(p(s, b)[0])\n",
+        # It may be one, and nothing shows that it is slow to read.
+        f"{G}print(out[0], f'{{out[0]}}', out.b[0])\nnp.asarray(out[0])\n",
+        f"{A}out = f(x) if c else y\nprint(out[0])\n",
         # No tree map of the first row.
         f"{G}def h(y):\n    print(jax.tree.map(lambda v: y[0], out))\n",
         f"{G}print(jax.tree.map(lambda v, w=y: w[0], out))\n",
@@ -58,18 +62,18 @@ def test_left_alone(text: str) -> None:
     ("before", "after"),
     [
         (f"{G}float(out[0])", "float(jax.device_get(out)[0])"),
-        (f"{G}print(out[0], out[0].item())",
+        (f"{A}print(out[0], out[0].item())",
          "print(jax.device_get(out)[0], jax.device_get(out)[0].item())"),
-        (f"{G}np.asarray(f(x)[0])", "np.asarray(first_row(f(x)))"),
-        (f"{G}f'{{out[0]:.2f}} {{out[0]!r}}'",
+        (f"{A}np.asarray(f(x)[0])", "np.asarray(first_row(f(x)))"),
+        (f"{A}f'{{out[0]:.2f}} {{out[0]!r}}'",
          "f'{jax.device_get(out)[0]:.2f} {first_row(out)!r}'"),
-        (f"{G}f'out[0]={{out[0]}}'", "f'out[0]={jax.device_get(out)[0]}'"),
-        (f"{G}print((out)[0], out [ 0 ])", "print(jax.device_get(out)[0], jax.device_get(out)[0])"),
-        (f"{G}print(out['a'][0], out.b[0])",
-         "print(jax.device_get(out['a'])[0], jax.device_get(out.b)[0])"),
+        (f"{A}f'out[0]={{out[0]}}'", "f'out[0]={jax.device_get(out)[0]}'"),
+        (f"{A}print((out)[0], out [ 0 ])", "print(jax.device_get(out)[0], jax.device_get(out)[0])"),
+        (f"{G}print(out['a'][0].item(), int(out.b[0]))",
+         "print(jax.device_get(out['a'])[0].item(), int(jax.device_get(out.b)[0]))"),
         (f"{STEP}s, m = p(s, b)\nprint(m[0], p(s, b)[1][0])",
          "print(jax.device_get(m)[0], jax.device_get(p(s, b)[1])[0])"),
-        (f"{G}out = f(x) if c else y\nprint(out[0])", "print(jax.device_get(out)[0])"),
+        (f"{A}out = f(x) if c else y\nm = out[0].item()", "m = jax.device_get(out)[0].item()"),
         (f"{G}jax.device_get(jax.tree.map(lambda v: v[0], out))",
          f"jax.device_get(jax.tree.map(lambda v: v{SHARD}, out))"),
         (f"{G}out = out if c else y\njax.device_get(jax.tree.map(lambda v: v[0], out))",
@@ -86,11 +90,12 @@ def test_left_alone(text: str) -> None:
 )  # fmt: skip
 def test_rewritten(before: str, after: str) -> None:
     assert rewritten(rewrite, before).endswith(after)
+    assert rewritten(rewrite, before, Goal.FIX).endswith(after)
     assert not rewritten(rewrite, before, Goal.SHIM).endswith(after)
 
 
 def test_a_name_that_is_taken_is_left() -> None:
-    assert refused(rewrite, f"{G}first_row = 3\nnp.asarray(out[0])\n") == [
+    assert refused(rewrite, f"{A}first_row = 3\nnp.asarray(out[0])\n") == [
         "the file has a `first_row` of its own"
     ]
 
@@ -120,10 +125,20 @@ def test_what_is_given_is_rewritten_too() -> None:
     assert migrated(after) == after
 
 
-def test_where_flax_is_imported_what_takes_rows_to_the_host_gets_one_row() -> None:
-    read = "m = jax.tree.map({}, {})\n"
-    before = f"from flax import jax_utils\n{G}" + read.format("lambda v: np.array(v[0])", "out")
-    after = before.replace("lambda v: np.array(v[0]), out", "np.array, jax_utils.unreplicate(out)")
+@pytest.mark.parametrize(
+    ("imported", "before", "after"),
+    [
+        ("jax_utils", "jax.tree.map(lambda v: np.array(v[0]), out)",
+         "jax.tree.map(np.array, jax_utils.unreplicate(out))"),
+        ("jax_utils", "jax.tree.map(lambda v: v[0], out)", "jax_utils.unreplicate(out)"),
+        # Each device may have another row: who does not call it a replica is not made to.
+        ("linen", "jax.tree.map(lambda v: v[0], out)", "jax.tree.map(lambda v: v[0], out)"),
+        ("linen", "jax.device_get(jax.tree.map(lambda v: v[0], out))",
+         f"jax.device_get(jax.tree.map(lambda v: v{SHARD}, out))"),
+    ],
+)  # fmt: skip
+def test_trees_where_flax_is_imported(imported: str, before: str, after: str) -> None:
+    before, after = (f"from flax import {imported}\n{G}m = {m}\n" for m in (before, after))
     assert migrated(before, Goal.FIX, Settings()) == after
     assert migrated(after, Goal.FIX, Settings()) == after
 

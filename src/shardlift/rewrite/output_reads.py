@@ -6,7 +6,8 @@ Elsewhere the first row is read on its own device: in a tree map over nothing bu
 from its shard; else by `first_row`, which decides when it runs: for a tuple, and for anything else
 but rows on devices, it is `x[0]`. These are written where the value goes to the host, and into a
 project's own `unreplicate`: its tree lies on the first device then, as before JAX 0.8, and as with
-flax's. Any other `x[0]` is left alone: its value may be needed on all devices.
+flax's, which a file that imports it has for all its trees. Any other `x[0]` is left alone: its
+value may be needed on all devices, and nothing shows that what may be a tuple is slow to read.
 """
 
 from __future__ import annotations
@@ -45,35 +46,46 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     for call in (node for node in file.index.nodes(ast.Call) if _maps_tree(file, node)):
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
         whole = whole or fetched_row(file, call.args[0]) is not None
+        utils = _fast_utils(file, call) if goal in (Goal.FIX, Goal.SHARD_MAP) else None
+        whole = whole or (utils is not None and not utils[1])  # the file imports them
         if (whole and call in _slow_maps(file)) or _is_own_helper(file, call):
-            yield _read_tree(file, call, goal)
+            yield _read_tree(file, call, utils)
     for node in file.index.nodes(ast.Subscript):
-        if goal is Goal.FIX and device_index(file, node) is None:
-            continue  # it may be a tuple: nothing shows that it is slow
-        if is_zero(node.slice) and _goes_to_host(file, node) and may_have_rows(file, node.value):
+        if is_zero(node.slice) and _goes_to_host(file, node) and _is_row(file, node):
             yield _fetch(file, node) if is_small(file, node) else _read_row(file, node)
 
 
-def _read_tree(file: File, call: ast.Call, goal: Goal) -> Match:
-    """`jax_utils.unreplicate(tree)` where flax is imported, else a tree map.
+def _is_row(file: File, node: ast.Subscript) -> bool:
+    """Whether `x[0]` is a row: `x` is no tuple, or one number is read, which is right for both."""
+    is_number = getattr(file.index.parents.get(node), "attr", "") == "item"
+    return device_index(file, node) is not None or (is_number and may_have_rows(file, node.value))
+
+
+def _fast_utils(file: File, call: ast.Call) -> tuple[str, frozenset[str]] | None:
+    """What `flax.jax_utils` is called, and its import, if its `unreplicate` does not gather."""
+    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
+    return flax_utils(file, call) if is_fast else None
+
+
+def _read_tree(file: File, call: ast.Call, flax: tuple[str, frozenset[str]] | None) -> Match:
+    """`jax_utils.unreplicate(tree)` where a file has flax's helpers, else a tree map.
 
     It takes the first shard of leaves that can be nothing but rows on devices, as JAX's guide does.
     """
     function, tree = call.args[:2]
     fetched = fetched_row(file, function)
-    is_fast = fitness(UNREPLICATE, file.project.settings) is Fitness.WORKS
-    known = flax_utils(file, call) if is_fast and goal in (Goal.FIX, Goal.SHARD_MAP) else None
-    if known is None:
-        row = fetched or (function.body if isinstance(function, ast.Lambda) else None)
-        if isinstance(row, ast.Subscript) and has_rows(file, tree):
-            edit = Edit(file.stretch(*end(row.value), *end(row)), _FIRST_SHARD)
-            return Match(call, "", (edit,), kind=Kind.READ)
-        if fetched is not None:
-            return _read_row(file, fetched)
-        return _use_helper(file, call, file.replace(function, _HELPER))
-    utils, imports = known
-    edits = _by_unreplicate(file, call, f"{utils}.unreplicate")
-    return Match(call, "", edits, imports, kind=Kind.READ)
+    row = fetched or (function.body if isinstance(function, ast.Lambda) else None)
+    is_new = flax is None or bool(flax[1])
+    if is_new and isinstance(row, ast.Subscript) and has_rows(file, tree):
+        edit = Edit(file.stretch(*end(row.value), *end(row)), _FIRST_SHARD)
+        return Match(call, "", (edit,), kind=Kind.READ)
+    if flax is not None:
+        utils, imports = flax
+        edits = _by_unreplicate(file, call, f"{utils}.unreplicate")
+        return Match(call, "", edits, imports, kind=Kind.READ)
+    if fetched is not None:
+        return _read_row(file, fetched)
+    return _use_helper(file, call, file.replace(function, _HELPER))
 
 
 def _by_unreplicate(file: File, call: ast.Call, unreplicate: str) -> tuple[Edit, ...]:

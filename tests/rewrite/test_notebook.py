@@ -92,6 +92,21 @@ def test_a_removed_name_that_no_cell_uses_is_dropped(other: str, drops: bool) ->
     assert all(file.after == document.replace(", optim", "") for file in done.changed)
 
 
+@pytest.mark.parametrize(
+    ("other", "after"),
+    [
+        ("x = 1", "import jax"),
+        ("!echo {os.sep}", "import os, jax"),
+        ("%%bash\nos", "import os, jax"),
+    ],
+)
+def test_an_import_that_no_cell_uses_any_more_is_dropped(other: str, after: str) -> None:
+    set_up = "import os, jax\nfrom jax.tools import colab_tpu\n"
+    document = notebook("import os", f"{set_up}colab_tpu.setup_tpu(os.sep)\njax.jit", other)
+    done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
+    assert sources(done.changed[0].after) == ["import os", f"{after}\njax.jit", other]
+
+
 def test_no_cell_begins_with_an_empty_line() -> None:
     deleted = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\n"
     after = "import jax\nx = jax.devices()"

@@ -218,6 +218,12 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import os\nprint(os)\n",
         ),
         (
+            "import os\nfrom jax.config import config\nif 'COLAB_TPU_ADDR' in os.environ:\n"
+            "    config.FLAGS.jax_xla_backend = 'tpu_driver'\n"
+            "    config.FLAGS.jax_backend_target = os.environ['COLAB_TPU_ADDR']\nx = 1\n",
+            "x = 1\n",
+        ),
+        (
             "from jax.config import config\nurl = config.FLAGS.jax_backend_target\n",
             "from jax import config\nurl = config.FLAGS.jax_backend_target\n",
         ),

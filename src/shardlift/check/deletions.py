@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from shardlift.check.successor_calls import call_statement
 from shardlift.source.file import File
@@ -15,6 +15,7 @@ from shardlift.source.removed_names import Removed
 from shardlift.source.statements import (
     branch_around,
     delete,
+    delete_with_branch,
     delete_with_gap,
     is_alone,
     is_only_statement,
@@ -59,7 +60,7 @@ def delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
         is_only = is_only_statement(file, around)
         return file.replace(around, "pass") if is_only else delete_with_gap(file, around)
     imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
-    return _delete_with_branch(file, statement, imports)
+    return delete_with_branch(file, statement, imports)
 
 
 def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
@@ -84,13 +85,5 @@ def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
         if call is None or reaching_bindings(file.index, use) != [function]:
             return ()
         calls.append(call)
-    of_calls = (_delete_with_branch(file, call, calls) for call in calls)
+    of_calls = (delete_with_branch(file, call, calls) for call in calls)
     return (delete_with_gap(file, function), *of_calls)
-
-
-def _delete_with_branch(file: File, statement: ast.stmt, others: Collection[ast.stmt]) -> Edit:
-    """Delete a statement, with the branch that it and the others leave empty."""
-    if not is_only_statement(file, statement, others):
-        return delete(file, statement)
-    guard = branch_around(file, statement)
-    return delete_with_gap(file, guard) if guard else file.replace(statement, "pass")

@@ -14,7 +14,7 @@ from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.removed_names import OPTIONS, Removed
 from shardlift.source.scopes import all_arguments, end
-from shardlift.source.statements import delete, string
+from shardlift.source.statements import delete, delete_with_branch, string
 from shardlift.source.values import Result
 
 
@@ -129,7 +129,8 @@ def flag_edit(file: File, node: ast.Attribute) -> Edit | None:
         call = file.index.parents[option]  # only print can go with the option
         statement = file.index.parents.get(call)
         if isinstance(statement, ast.Expr) and file.called(call) == "builtins.print":
-            return delete(file, statement) if getattr(call, "args", ()) == [option] else None
+            is_all = getattr(call, "args", ()) == [option]
+            return delete_with_branch(file, statement) if is_all else None
         return None
     if isinstance(option.ctx, ast.Load):
         return file.replace(option, f"{config}.{option.attr}")
@@ -137,7 +138,7 @@ def flag_edit(file: File, node: ast.Attribute) -> Edit | None:
     if not isinstance(statement, ast.Assign) or statement.targets != [option]:
         return None
     if option.attr in _OF_COLAB:
-        return delete(file, statement)
+        return delete_with_branch(file, statement)
     value = file.text(statement.value)
     return file.replace(statement, f"{config}.update({option.attr!r}, {value})")
 

@@ -19,12 +19,14 @@ from shardlift.rewrite.imports import (
     import_more,
     is_optional,
     not_there,
+    unused_imports,
 )
-from shardlift.rewrite.notebook import insert_block
+from shardlift.rewrite.notebook import edit_cells, insert_block, words_of_magics
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import index_of
+from shardlift.source.text import read_source
 
 
 def finish(draft: Rendering, home: Home) -> FileResult:
@@ -72,6 +74,10 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         if line is not None:
             at = draft.source.cells.locate(max(line, top.after_set_up()))
         text = insert_block(text, at, f"{import_block(statements)}{block}".lstrip("\n"))
+    after = read_source(source.path, text.encode())
+    if after.cells is not None and not after.cells.broken:
+        unused = unused_imports(source.text, after, words_of_magics(text))
+        text = edit_cells(text, unused, empties=False)
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 

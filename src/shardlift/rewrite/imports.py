@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from itertools import pairwise, takewhile
 
 from shardlift.rewrite.import_order import by_module, imports_first, module_of
@@ -103,22 +103,26 @@ def is_optional(index: Index) -> bool:
 
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that the old one used and this one does not."""
-    old, new = index_of(before), index_of(after)
-    unused = _loads(old) - _loads(new) - _list_names(new)
+    return apply_edits(after, unused_imports(before, Source("new.py", after)))
+
+
+def unused_imports(before: str, source: Source, kept: Set[str] = frozenset()) -> list[Edit]:
+    """What takes out of a new text the imports that the old one used and it does not."""
+    old, new = index_of(before), index_of(source.text)
+    unused = _loads(old) - _loads(new) - _list_names(new) - kept
     unused |= _unused_modules(old, new)
     imported = {name for alias in new.nodes(ast.alias) for name in _names_of(alias)}
-    if unused.isdisjoint(imported):
-        return after
-    source = Source("new.py", after)
-    file = File(source, Project.of(source), new)
     edits: list[Edit] = []
+    if unused.isdisjoint(imported):
+        return edits
+    file = File(source, Project.of(source), new)
     for statement in file.index.imports:
         aliases = [alias for alias in statement.names if unused & _names_of(alias)]
         future = getattr(statement, "module", "") == "__future__"
         # Alone in a block, it is a matter of that block: of a try, or of TYPE_CHECKING.
         if aliases and not future and not is_only_statement(file, statement):
             edits += drop_names(file, statement, aliases)
-    return apply_edits(after, edits) if edits else after
+    return edits
 
 
 def add_definitions(text: str, block: str, names: set[str]) -> str:

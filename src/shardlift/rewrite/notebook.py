@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
-from shardlift.source.notebook import source_of_cell
+from shardlift.source.notebook import python_of_cell, source_of_cell
 from shardlift.source.scopes import grouped
 
 _SPACE = " \t\r\n"
@@ -26,13 +27,15 @@ class _Part(NamedTuple):
     end: int
 
 
-def edit_cells(raw: str, edits: Iterable[Edit]) -> str:
-    """A notebook with edits made in its cells."""
+def edit_cells(raw: str, edits: Iterable[Edit], empties: bool = True) -> str:
+    """A notebook with edits made in its cells, in those that they empty only if `empties`."""
     by_cell, cells = grouped(edits, lambda edit: edit.span.cell or 0), _cells(raw)
     for number in sorted(by_cell, reverse=True):  # from the end, so that the places before stay
         cell = cells[number - 1]
         inside = [replace(e, span=replace(e.span, cell=None)) for e in by_cell[number]]
         text = apply_edits(source_of_cell(cell.value), inside)
+        if not empties and not text.strip():
+            continue
         source = _members(raw, cell.start)["source"]
         raw = raw[: source.start] + _source(raw, source, text) + raw[source.end :]
     return raw
@@ -69,6 +72,14 @@ def insert_block(raw: str, at: tuple[int, int], text: str) -> str:
         return insert_cell(raw, number, text)
     block = "\n".join(["", *text.strip("\n").splitlines(), "", "", ""])
     return edit_cells(raw, [Edit(Span(line, 0, line, 0, number), block)])
+
+
+def words_of_magics(raw: str) -> set[str]:
+    """The words of shell lines and magics, which may use what Python has."""
+    codes = [_code(cell.value) for cell in _cells(raw)]
+    pairs = ((code.splitlines(), python_of_cell(code).splitlines()) for code in codes)
+    lines = (line for pair in pairs for line, python in zip_longest(*pair) if line != python)
+    return {word for line in lines for word in re.findall(r"\w+", line or "")}
 
 
 def _code(cell: dict[str, Any]) -> str:

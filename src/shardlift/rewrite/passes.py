@@ -21,6 +21,7 @@ from shardlift.rewrite.repairs import is_repair
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
+from shardlift.source.notebook import is_python
 from shardlift.source.scopes import FUNCTIONS, all_arguments
 from shardlift.source.text import Source, read_source
 
@@ -67,22 +68,34 @@ class Rendering:
         return self.source.text
 
     def make(self, file: File, matches: list[Match]) -> None:
-        """Apply the edits of one pass; `file` has the text so far."""
+        """Apply the edits of one pass; `file` has the text so far.
+
+        Where some leave a block empty together, the last of them wait for the next pass.
+        """
+        edits, raw, source = self._edited(matches)
+        while matches and _reads(source) != _reads(self.source):
+            matches = matches[:-1]
+            edits, raw, source = self._edited(matches)
         self.changes += [self.change(file, match) for match in matches]
         self.imports |= {line for match in matches for line in match.imports}
         self.helpers |= {request for match in matches for request in match.helpers}
-        # Several matches may need the same line above them.
-        made = dict.fromkeys(edit for match in matches for edit in match.edits)
-        edits = [_with_line_ends(edit, self.text) for edit in made]
-        if edits and self.raw is not None:
+        if self.raw is not None:
             needy = [match for match in matches if match.helpers or match.imports]
             cells = [edit.span.cell or 0 for match in needy for edit in match.edits]
             self.first_cell = min([self.first_cell or len(self.raw), *cells])
-            self.raw = edit_cells(self.raw, edits)
-            self.source = read_source(self.before.path, self.raw.encode())
         elif edits:
             self._passes.append((self.text, edits))
-            self.source = replace(self.source, text=apply_edits(self.text, edits))
+        self.raw, self.source = raw, source
+
+    def _edited(self, matches: list[Match]) -> tuple[list[Edit], str | None, Source]:
+        """The edits of some matches, and the text with them."""
+        # Several matches may need the same line above them.
+        made = dict.fromkeys(edit for match in matches for edit in match.edits)
+        edits = [_with_line_ends(edit, self.text) for edit in made]
+        if self.raw is None:
+            return edits, None, replace(self.source, text=apply_edits(self.text, edits))
+        raw = edit_cells(self.raw, edits)
+        return edits, raw, read_source(self.before.path, raw.encode())
 
     def change(self, file: File, match: Match) -> Change:
         """The change that a match in the current text is, with its place in the text before."""
@@ -170,6 +183,11 @@ def one_pass(
                 match = Match(match.node, reason, kind=match.kind)
             (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, keep_aligned(file, wanted)), refused
+
+
+def _reads(source: Source) -> object:
+    """What of a text is Python: all of it or nothing; the cells that are not."""
+    return is_python(source.text) if source.cells is None else source.cells.broken
 
 
 def _is_deferred(file: File, node: ast.AST) -> bool:

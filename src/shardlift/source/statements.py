@@ -45,6 +45,14 @@ def branch_around(file: File, statement: ast.stmt) -> ast.If | None:
     return parent if all(last_name(call.func) in _LOOKS for call in calls) else None
 
 
+def delete_with_branch(file: File, statement: ast.stmt, others: Collection[ast.stmt] = ()) -> Edit:
+    """Delete a statement, with the branch that it and the others leave empty."""
+    if not is_only_statement(file, statement, others):
+        return delete(file, statement)
+    guard = branch_around(file, statement)
+    return delete_with_gap(file, guard) if guard else file.replace(statement, "pass")
+
+
 def delete_with_gap(file: File, statement: ast.stmt) -> Edit:
     """Delete the lines of a statement, the blank lines above it, and its comment on Colab."""
     cells, first = file.source.cells, _first_line(file, statement)

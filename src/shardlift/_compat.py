@@ -11,13 +11,14 @@ import importlib
 import itertools
 import os
 import re
-import sysconfig
 import threading
 import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, cast
 
 import jax
+
+from shardlift._own_files import is_own
 
 VERSION = tuple(int(part) for part in jax.__version__.split(".")[:2])
 if VERSION < (0, 10):
@@ -278,11 +279,11 @@ def source_line(eqn: Any) -> tuple[str, int, str] | None:
     chosen = _line_public(eqn)
     if chosen is None or chosen[0].startswith(_HERE):
         return None
-    if not is_installed(chosen[0]):
+    if is_own(chosen[0]):
         return chosen
     # Frames outside shardlift's own called the map: they are not the mapped function.
     body = itertools.takewhile(lambda line: not line[0].startswith(_HERE), lines_of(eqn))
-    return next((line for line in body if not is_installed(line[0])), chosen)
+    return next((line for line in body if is_own(line[0])), chosen)
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -380,14 +381,6 @@ def axis_names() -> list[Any]:
     if environment is None:
         return list(jax.sharding.get_abstract_mesh().manual_axes)
     return list(environment().axis_sizes)
-
-
-@functools.cache
-def is_installed(file: str) -> bool:
-    """Does a file belong to Python or to an installed package?"""
-    paths = sysconfig.get_paths()
-    homes = [paths[name] + os.sep for name in ("stdlib", "purelib", "platlib")]
-    return file.startswith(("<", *homes)) or "site-packages" in file
 
 
 def run_equation(eqn: Any, operands: list[Any]) -> list[Any]:

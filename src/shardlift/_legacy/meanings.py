@@ -23,12 +23,11 @@ from shardlift._legacy.modules import when_imported
 from shardlift._legacy.names import RANDOM_KEYS
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.uses import Uses
+from shardlift._own_files import is_own
 from shardlift.source.model import Version
 
 _PARTITIONABLE = "jax_threefry_partitionable"
-# A library's files; and modules, wherever they are, that are no part of the program.
-_INSTALLED = ("site-packages", "dist-packages")
-_INNER = ("jax", "jaxlib", "shardlift")
+_INNER = ("jax", "jaxlib")  # wherever their files are
 
 
 def restore(patches: Patches, uses: Uses, written_for: Version | None) -> None:
@@ -164,4 +163,4 @@ def _is_program() -> bool:
     """Is the code that called the function which asks the program's own?"""
     frame = sys._getframe(2)
     root, file = frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename
-    return root not in _INNER and not any(folder in file for folder in _INSTALLED)
+    return root not in _INNER and is_own(file)

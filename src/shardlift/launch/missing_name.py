@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from shardlift._legacy.names import MODULES, rows
+from shardlift._own_files import installed_package
 from shardlift.source.old_libraries import oldest_working
 from shardlift.source.removed_names import ALL, Removed, sentence
 
-_INSTALLED = re.compile(r"(?:site|dist)-packages[/\\](\w+)")
 _LIBRARIES = ("jax", "jaxlib", "flax")
 # An error of an import carries the name in its text only (Python 3.11).
 _IN_TEXT = re.compile(r"cannot import name '(?P<name>\w+)' from '(?P<module>[\w.]+)'")
@@ -94,8 +94,8 @@ def _missing_name(error: BaseException) -> str:
 def _library(error: BaseException) -> tuple[str, str] | None:
     """The installed package whose code raised it, other than JAX."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    matches = [_INSTALLED.search(file) for file in files if "<frozen" not in file]
-    packages = [match[1] if match else "" for match in matches]  # of the program, none
+    # Of the program, none.
+    packages = [installed_package(file) for file in files if "<frozen" not in file]
     asked = [package for package in packages if package not in ("jax", "jaxlib", "shardlift")]
     if not asked or not asked[-1]:
         return None

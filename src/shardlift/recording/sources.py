@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from shardlift._compat import is_installed
+from shardlift._own_files import is_own
 from shardlift.capture.text_digest import digest
 from shardlift.recording.caller import GLUE, shown
 from shardlift.source.text import UnreadableError, read_source
@@ -38,6 +38,6 @@ def _files() -> list[str]:
             continue
         if path.endswith((".py", ".ipynb")):
             whole = os.path.abspath(path)
-            if not is_installed(whole) and not is_installed(os.path.realpath(whole)):
+            if is_own(whole) and is_own(os.path.realpath(whole)):
                 paths.append(whole)
     return paths

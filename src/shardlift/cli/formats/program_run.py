@@ -9,13 +9,12 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 
+from shardlift._own_files import is_own
 from shardlift.cli.document import Item, document, item
 from shardlift.launch.job import Failure
 from shardlift.launch.missing_name import find_missing_name
 from shardlift.launch.program import Program
 from shardlift.recording.notebook_lines import cell_of
-
-_INSTALLED = ("site-packages", "dist-packages", os.path.dirname(os.__file__))
 
 
 class RunDocument:
@@ -73,7 +72,7 @@ class RunDocument:
 def _failure(error: BaseException) -> Item:
     """An error, at the innermost line that is neither Python's nor of an installed package."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not any(part in f.filename for part in _INSTALLED)] or frames[-1:]
+    own = [frame for frame in frames if is_own(frame.filename)] or frames[-1:]
     where: dict[str, object] = {}
     if own:
         path, line = own[-1].filename, own[-1].lineno or 0

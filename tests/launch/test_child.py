@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -12,7 +13,7 @@ from shardlift import _compat
 from shardlift.launch import child
 from shardlift.launch.child import Place, _join
 from shardlift.launch.program import Program
-from shardlift.launch.session import RunOptions
+from shardlift.launch.session import RunOptions, to_json
 
 PLACE = Place(1, 2, "127.0.0.1:5", 300, link=3, dump=4)
 
@@ -48,9 +49,10 @@ def test_the_session_of_a_process_knows_that_it_is_one_of_a_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So its record is written before its first call. It joins once jax is imported."""
-    argument = PLACE.to_json(Program("train.py"), RunOptions())
-    for name in ("AfterImport", "Control", "Program", "RunSession"):
+    argument = to_json(Program("train.py"), RunOptions(), **asdict(PLACE))
+    for name in ("AfterImport", "Control", "RunSession"):
         monkeypatch.setattr(child, name, MagicMock())
+    monkeypatch.setattr(Program, "run", lambda _: None)
     child.main(argument)
     child.AfterImport.return_value.install.assert_called_once()  # type: ignore[attr-defined]
     assert child.RunSession.return_value.joined is True  # type: ignore[attr-defined]

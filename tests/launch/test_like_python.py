@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from shardlift.launch.program import Program
-from shardlift.launch.session import RunOptions
+from shardlift.launch.session import RunOptions, to_json
 from shardlift.recording.tape.options import TapeOptions
-from shardlift.verify.child import to_json
 from tests import children
 
 PROBE = Path(__file__).with_name("probe.py")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import queue
 import random
@@ -25,14 +23,15 @@ from shardlift._legacy import Uses
 from shardlift.launch import session as launch_session
 from shardlift.launch.member import Member
 from shardlift.launch.program import Program
-from shardlift.launch.session import RunOptions, RunSession
+from shardlift.launch.session import RunOptions, RunSession, from_json, to_json
 from shardlift.recording.tape.options import TapeOptions
 
 
 def test_options_survive_json() -> None:
     for tape in (None, TapeOptions(keep=1, tapped=3)):
         options = RunOptions(patch=False, record="run.json", tape=tape, seed=3)
-        assert RunOptions.from_tree(json.loads(json.dumps(dataclasses.asdict(options)))) == options
+        program = Program("train.py", ("--lr", "1"))
+        assert from_json(to_json(program, options, link=3)) == (program, options, {"link": 3})
 
 
 def test_the_first_process_prints_and_each_records_to_a_file_of_its_own() -> None:

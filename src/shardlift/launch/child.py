@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import functools
 import io
-import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from shardlift._import_hook import AfterImport
 from shardlift.launch.control import Control
-from shardlift.launch.program import Program, report_uncaught
-from shardlift.launch.session import RunOptions, RunSession
+from shardlift.launch.program import report_uncaught
+from shardlift.launch.session import RunSession, from_json
 
 
 @dataclass(frozen=True)
@@ -33,24 +32,17 @@ class Place:
     link: int  # file descriptor of a socket to the launcher
     dump: int  # and of another one, for stacks
 
-    def to_json(self, program: Program, options: RunOptions) -> str:
-        """The argument of this module."""
-        told = {"place": asdict(self), "program": asdict(program), "options": asdict(options)}
-        return json.dumps(told)
-
 
 def main(argument: str) -> None:
     """Run the program as one process of a job."""
-    told = json.loads(argument)
-    place = Place(**told["place"])
-    program = Program(**{**told["program"], "args": tuple(told["program"]["args"])})
-    options = RunOptions.from_tree(told["options"]).of_process(place.process)
+    program, options, told = from_json(argument)
+    place = Place(**told)
     control = Control(place.link, place.dump)
     control.start()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # a line when it is printed, and whole
     AfterImport("jax", lambda jax: _join(jax, place, control)).install()
-    session = RunSession(options, program)
+    session = RunSession(options.of_process(place.process), program)
     session.joined = True
     session.keep_writing()
     control.write = functools.partial(session.write, quiet=True, patience=1)

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import IO
 
@@ -27,7 +27,7 @@ from shardlift.launch.control import DUMP_SIGNAL
 from shardlift.launch.output_lines import Lines
 from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, virtual_devices
-from shardlift.launch.session import RunOptions
+from shardlift.launch.session import RunOptions, to_json
 from shardlift.launch.stacks import parse_dump
 from shardlift.launch.stuck import (
     Activity,
@@ -149,7 +149,7 @@ class Job:
         dump, their_dump = socket.socketpair()
         fds = [theirs.fileno(), their_dump.fileno()]
         place = Place(process, self.processes, coordinator, self.start_timeout, *fds)
-        told = place.to_json(self.program, self.options)
+        told = to_json(self.program, self.options, **asdict(place))
         with theirs, their_dump:
             popen = subprocess.Popen(
                 [sys.executable, "-m", "shardlift.launch", told],
@@ -266,9 +266,9 @@ class Job:
     def _alive(self) -> bool:
         return any(worker.popen.poll() is None for worker in self.workers)
 
-    def _pump(self, timeout: float = _TICK) -> bool:
+    def _pump(self) -> bool:
         """Read what has come; False when nothing had."""
-        events = self.selector.select(timeout)
+        events = self.selector.select(_TICK)
         for key, _ in events:
             source, lines = key.data
             try:

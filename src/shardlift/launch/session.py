@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import os
 import random
 import shlex
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shardlift._import_hook import AfterImport
@@ -63,13 +64,6 @@ class RunOptions:
     seed: int | None = None
     reference: str | None = None
 
-    @staticmethod
-    def from_tree(tree: Mapping[str, Any]) -> RunOptions:
-        """The options that ``dataclasses.asdict`` made a tree of."""
-        tape = tree["tape"] and TapeOptions(**tree["tape"])
-        then = tree["written_for"] and tuple(tree["written_for"])
-        return RunOptions(**{**tree, "tape": tape, "written_for": then})
-
     def of_process(self, process: int) -> RunOptions:
         """The same in one process of many: the first one prints.
 
@@ -80,6 +74,20 @@ class RunOptions:
             record = part_path(self.record, process)
             return replace(self, record=record, quiet=True, reference=reference)
         return replace(self, quiet=self.quiet or process > 0)
+
+
+def to_json(program: Program, options: RunOptions, **more: Any) -> str:
+    """What a process is told that runs a program: the argument of its module."""
+    return json.dumps({"program": asdict(program), "options": asdict(options), **more})
+
+
+def from_json(argument: str) -> tuple[Program, RunOptions, dict[str, Any]]:
+    """The program, the options, and what more a process was told."""
+    told = json.loads(argument)
+    program, options = told.pop("program"), told.pop("options")
+    options["tape"] = options["tape"] and TapeOptions(**options["tape"])
+    options["written_for"] = options["written_for"] and tuple(options["written_for"])
+    return Program(**{**program, "args": tuple(program["args"])}), RunOptions(**options), told
 
 
 class RunSession:

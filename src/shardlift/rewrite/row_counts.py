@@ -139,21 +139,18 @@ def _parts_of_devices(file: File) -> list[ast.expr]:
     return [bound for bound in bounds if _GIVEN.search(last_name(bound))]
 
 
+@remembered
 def _names_made(
     file: File, is_made: Callable[[File, ast.AST, frozenset[str]], bool]
 ) -> frozenset[str]:
     """The names that stand for such expressions, or for something made with one."""
-    if is_made not in file.memo:
-        bindings = list(_bindings(file))
-        names: frozenset[str] = frozenset()
-        while True:
-            made = {n for bound, value in bindings if is_made(file, value, names) for n in bound}
-            if made <= names:
-                break
-            names |= made
-        file.memo[is_made] = names
-    found: frozenset[str] = file.memo[is_made]
-    return found
+    bindings = list(_bindings(file))
+    names: frozenset[str] = frozenset()
+    while True:
+        made = {n for bound, value in bindings if is_made(file, value, names) for n in bound}
+        if made <= names:
+            return names
+        names |= made
 
 
 def _is_row(file: File, expression: ast.AST, names: frozenset[str]) -> bool:

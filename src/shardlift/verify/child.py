@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import atexit
-import json
 import sys
-from dataclasses import asdict
 
-from shardlift.launch.program import Program, report_uncaught
-from shardlift.launch.session import RunOptions, RunSession
-
-
-def to_json(program: Program, options: RunOptions) -> str:
-    """The argument for this module."""
-    return json.dumps({"program": asdict(program), "options": asdict(options)})
+from shardlift.launch.program import report_uncaught
+from shardlift.launch.session import RunSession, from_json
 
 
 def main(argument: str) -> None:
     """Run the program, and write the capture however the program ends."""
-    tree = json.loads(argument)
-    program = Program(**{**tree["program"], "args": tuple(tree["program"]["args"])})
-    session = RunSession(RunOptions.from_tree(tree["options"]), program)
+    program, options, _ = from_json(argument)
+    session = RunSession(options, program)
     # The first handler is called last: after the program's handlers, and after all its threads.
     atexit.register(session.end)
     try:

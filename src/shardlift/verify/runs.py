@@ -19,11 +19,10 @@ from shardlift.capture.parts import find_parts, part_path, read_processes
 from shardlift.capture.schema import Capture
 from shardlift.launch.job import Job
 from shardlift.launch.program import Program
-from shardlift.launch.session import RunOptions
+from shardlift.launch.session import RunOptions, to_json
 from shardlift.launch.stuck import StuckJob, WhenStuck
 from shardlift.recording.tape.options import KEEP, KEPT_CALLS, TAPPED, TapeOptions
 from shardlift.verify.bisect import identity, unstable_sites
-from shardlift.verify.child import to_json
 from shardlift.verify.child_environment import environment, is_made_deterministic
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun

@@ -49,7 +49,7 @@ def test_the_session_of_a_process_knows_that_it_is_one_of_a_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So its record is written before its first call. It joins once jax is imported."""
-    argument = to_json(Program("train.py"), RunOptions(), **asdict(PLACE))
+    argument = to_json(Program("train.py"), RunOptions(), place=asdict(PLACE))
     for name in ("AfterImport", "Control", "RunSession"):
         monkeypatch.setattr(child, name, MagicMock())
     monkeypatch.setattr(Program, "run", lambda _: None)

@@ -139,10 +139,10 @@ def test_a_process_answers_while_its_link_is_open():
     job.workers = [worker]
     job._listen(ours, Lines(partial(job._told, 0)))
     theirs.send(b'{"at": 1.0, "stage": "joined"}\n')
-    assert job._pump(60)
+    assert job._pump()
     assert (job.heard, worker.stage, worker.gone, worker.answers()) == (1, "joined", None, True)
     theirs.close()
-    assert job._pump(60)
+    assert job._pump()
     assert (job.heard, worker.gone is None, worker.answers()) == (2, False, False)
     assert not job.selector.get_map()
     job.close()

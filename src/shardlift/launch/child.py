@@ -36,7 +36,7 @@ class Place:
 def main(argument: str) -> None:
     """Run the program as one process of a job."""
     program, options, told = from_json(argument)
-    place = Place(**told)
+    place = Place(**told["place"])
     control = Control(place.link, place.dump)
     control.start()
     if isinstance(sys.stdout, io.TextIOWrapper):

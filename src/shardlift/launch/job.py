@@ -149,7 +149,7 @@ class Job:
         dump, their_dump = socket.socketpair()
         fds = [theirs.fileno(), their_dump.fileno()]
         place = Place(process, self.processes, coordinator, self.start_timeout, *fds)
-        told = to_json(self.program, self.options, **asdict(place))
+        told = to_json(self.program, self.options, place=asdict(place))
         with theirs, their_dump:
             popen = subprocess.Popen(
                 [sys.executable, "-m", "shardlift.launch", told],

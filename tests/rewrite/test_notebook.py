@@ -107,9 +107,28 @@ def test_an_import_that_no_cell_uses_any_more_is_dropped(other: str, after: str)
     assert sources(done.changed[0].after) == ["import os", f"{after}\njax.jit", other]
 
 
-def test_no_cell_begins_with_an_empty_line() -> None:
-    deleted = "if tpu:\n    import jax.tools.colab_tpu\n    jax.tools.colab_tpu.setup_tpu()\n\n"
-    after = "import jax\nx = jax.devices()"
-    document = notebook(deleted + after)
+TPU = "import jax.tools.colab_tpu\njax.tools.colab_tpu.setup_tpu()"
+IF_TPU = f"if tpu:\n    {TPU.replace(chr(10), chr(10) + '    ')}\n\n"
+XLA = "from jax.lib import xla_bridge\nprint(xla_bridge.get_backend().platform)"
+JAX, PLATFORM = "import jax", "print(jax.default_backend())"
+
+
+@pytest.mark.parametrize(
+    ("cells", "after"),
+    [
+        ([f"{IF_TPU}import jax\nx = jax.devices()"], ["import jax\nx = jax.devices()"]),
+        # A cell that is emptied goes; one that was empty stays.
+        (["", TPU, JAX, XLA], ["", JAX, PLATFORM]),
+        ([JAX, TPU, f"# TPU\n{TPU}"], [JAX]),
+        ([TPU], [JAX]),
+        # Cells run from the first to the last.
+        ([XLA, JAX], [f"{JAX}\n{PLATFORM}", JAX]),
+        ([TPU, "1", XLA, JAX], ["1", f"{JAX}\n{PLATFORM}", JAX]),
+        ([f"def f():\n    {XLA.replace(chr(10), chr(10) + '    ')}", JAX], None),
+    ],
+)
+def test_cells_hold_what_they_need(cells: list[str], after: list[str] | None) -> None:
+    document = notebook(*cells)
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
-    assert sources(done.changed[0].after) == [after]
+    written = sources(done.changed[0].after)
+    assert written == (after or [f"def f():\n    {PLATFORM}", JAX])

@@ -42,7 +42,7 @@ from shardlift.source.removed_names import (
     names,
     sentence,
 )
-from shardlift.source.scopes import bound_name, position
+from shardlift.source.scopes import FUNCTIONS, bound_name, position
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it.
@@ -337,7 +337,7 @@ def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
-    there = new_base in _WITH_JAX and bool(file.exported(root))
+    there = new_base in _WITH_JAX and _is_bound_above(file, node, root)
     needed = root if new_base in _WITH_JAX else new_base
     imports = frozenset() if there else frozenset({f"import {needed}"})
     return (file.replace(node, row.successor),), imports
@@ -400,6 +400,19 @@ def _is_local(file: File, node: ast.AST, name: str) -> bool:
     """Whether a function around a node has another thing of that name."""
     scopes = (file.index.opens.get(parent) for parent in file.index.ancestors(node))
     return any(name in s.names for s in scopes if s is not None and s.parent is not None)
+
+
+def _is_bound_above(file: File, node: ast.AST, name: str) -> bool:
+    """Whether a module has a name where a node stands: in a function, wherever it is bound."""
+    gone = all_gone(file.project.settings)
+    bound = [
+        one
+        for one in file.index.module.names.get(name, ())
+        if not (isinstance(one, ast.alias) and _nearest(one.name, gone))
+    ]
+    if any(isinstance(around, FUNCTIONS) for around in file.index.ancestors(node)):
+        return bool(bound)
+    return any(position(one) < position(node) for one in bound)
 
 
 def _attributes(file: File, gone: GoneRows) -> Iterator[tuple[ast.AST, Removed]]:

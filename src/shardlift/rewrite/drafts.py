@@ -21,10 +21,16 @@ from shardlift.rewrite.imports import (
     not_there,
     unused_imports,
 )
-from shardlift.rewrite.notebook import edit_cells, insert_block, words_of_magics
+from shardlift.rewrite.notebook import (
+    edit_cells,
+    emptied_cells,
+    insert_block,
+    without_cells,
+    words_of_magics,
+)
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.results import FileResult
-from shardlift.source.model import HelperRequest
+from shardlift.source.model import Edit, HelperRequest, Span
 from shardlift.source.scopes import index_of
 from shardlift.source.text import read_source
 
@@ -57,9 +63,11 @@ def finish(draft: Rendering, home: Home) -> FileResult:
 def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     """A rewritten notebook with its helpers in front of the first use."""
     source, helpers = draft.before, frozenset(draft.helpers)
-    before, text = draft.document, draft.raw
+    before = draft.document
     assert before is not None
-    assert text is not None
+    assert draft.raw is not None
+    emptied = emptied_cells(before, draft.raw)
+    text = without_cells(draft.raw, emptied)
     style = Style.of(source.text)
     _, missing, imports = extended(draft.text, helpers, style)
     names = {one.name for one in helpers} | {one.name for one in missing}
@@ -68,12 +76,19 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         block = f"\n\n\n{definitions(missing, style)}" if missing else ""
         names = {one.name for one in helpers} | {n for s in draft.imports for n in bound_names(s)}
         top = TopLevel(draft.text)
-        assert draft.source.cells is not None
+        cells = draft.source.cells
+        assert cells is not None
         line = top.first_use(names)
         at = (draft.first_cell, 1)
         if line is not None:
-            at = draft.source.cells.locate(max(line, top.after_set_up()))
-        text = insert_block(text, at, f"{import_block(statements)}{block}".lstrip("\n"))
+            at = cells.locate(max(line, top.after_set_up()))
+        begins = any(cells.locate(one.lineno) == at for one in top.body)
+        at = at[0] - sum(number < at[0] for number in emptied), at[1]
+        new = f"{import_block(statements)}{block}".lstrip("\n")
+        if begins and not missing:  # no cell of its own
+            text = edit_cells(text, [Edit(Span(at[1], 0, at[1], 0, at[0]), f"{new}\n")])
+        else:
+            text = insert_block(text, at, new)
     after = read_source(source.path, text.encode())
     if after.cells is not None and not after.cells.broken:
         unused = unused_imports(source.text, after, words_of_magics(text))

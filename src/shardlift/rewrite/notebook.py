@@ -82,6 +82,22 @@ def words_of_magics(raw: str) -> set[str]:
     return {word for line in lines for word in re.findall(r"\w+", line or "")}
 
 
+def emptied_cells(before: str, raw: str) -> list[int]:
+    """The numbers of the cells whose code is all taken out by edits."""
+    pairs = enumerate(zip(_cells(before), _cells(raw), strict=True), start=1)
+    return [n for n, (old, new) in pairs if _code(old.value) and not _code(new.value).strip()]
+
+
+def without_cells(raw: str, numbers: Iterable[int]) -> str:
+    """A notebook without the cells of some numbers, counted from 1."""
+    for number in sorted(numbers, reverse=True):
+        cells = _cells(raw)
+        cell, above, below = cells[number - 1], cells[: number - 1], cells[number:]
+        start = cell.start if below or not above else above[-1].end
+        raw = raw[:start] + raw[below[0].start if below else cell.end :]
+    return raw
+
+
 def _code(cell: dict[str, Any]) -> str:
     return source_of_cell(cell) if cell.get("cell_type") == "code" else ""
 

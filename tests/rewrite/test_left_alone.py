@@ -58,6 +58,10 @@ CASES = {
         "the other branch, line 5, has jax.jit of the same function",
     ),
     "a notebook about pmap": ({"pmap_cookbook.ipynb": notebook(CELL)}, "this part of the notebook"),
+    "a jit that a notebook about pmap shows": (
+        {"pmap_cookbook.ipynb": notebook("import jax\nstep = jax.jit(jax.pmap(f))")},
+        "this part of the notebook",
+    ),
     "text about pmap": (
         {"m.ipynb": notebook(CELL, above="Now use `jax.pmap`:")},
         "this part of the notebook",

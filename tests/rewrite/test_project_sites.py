@@ -45,8 +45,11 @@ def test_if_few_sites_can_leave_pmap_none_does(kept: tuple[str, ...], is_changed
 
 
 def test_sites_of_a_file_that_does_not_run_stay() -> None:
-    text, reasons = after("from flax import optim\noptim.Adam()\n", KNOWN, other=HEAD + UNKNOWN * 2)
+    nested = "n = jax.pmap(jax.pmap(abs, 'j'), 'i')\n"
+    lost = "from flax import optim\noptim.Adam()\n"
+    text, reasons = after(lost, KNOWN, nested, other=HEAD + UNKNOWN * 2)
     assert "a = jax.pmap(" in text
+    assert nested in text
     assert any("flax.optim" in reason and "by hand first" in reason for reason in reasons)
 
 

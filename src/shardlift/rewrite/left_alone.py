@@ -17,6 +17,7 @@ from shardlift.rewrite.home import is_test
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.project import Project
+from shardlift.source.scopes import position
 
 _ABOUT_PMAP = re.compile(r"(?i)pmap")
 # Folders for code of others, and projects that map functions and are often copied.
@@ -32,7 +33,7 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
     """Why a site is not rewritten, whatever it maps; None if it may be."""
     if (reason := _why_file_left_alone(file)) is not None:
         return reason
-    if _explains_pmap(file, mention):
+    if explains_pmap(file, mention.node):
         return "this part of the notebook is about pmap: its text has to change along"
     if _tests_pmap(file, mention):
         return "this test is about pmap, and the code that it tests maps nothing itself"
@@ -75,12 +76,12 @@ def _modules(project: Project) -> list[str]:
     return [os.path.abspath(path) for path in project.paths if path.endswith(".py")]
 
 
-def _explains_pmap(file: File, mention: Mention) -> bool:
+def explains_pmap(file: File, node: ast.AST) -> bool:
     """Whether a notebook is about pmap, by its name or by the heading and the text above a cell."""
     cells = file.source.cells
     if cells is None:
         return False
-    heading = cells.heading(mention.node.lineno)
+    heading = cells.heading(position(node)[0])
     return any(map(_ABOUT_PMAP.search, (PurePath(file.path).stem, heading)))
 
 

@@ -102,9 +102,9 @@ def _read(file: File) -> tuple[list[Match], dict[Mention, Options]]:
             try:
                 levels, names = _levels(file, mention)
                 done.update(names if len(levels) > 1 else ())
-                if len(levels) > 1:
+                if len(levels) > 1 and (reason := _why_stuck(file)) is None:
                     matches.append(_rewrite_nested(file, mention, levels, _style(file)))
-                else:
+                elif len(levels) == 1:
                     plain[mention] = levels[0]
             except (UnsupportedError, NotLiteralError) as error:
                 reason = str(error)

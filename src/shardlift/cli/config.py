@@ -13,6 +13,7 @@ from typing import Any
 from shardlift.check.engine import RuleSelection
 from shardlift.cli.files import Excluded, Passed, find_files, read_bytes, reason
 from shardlift.cli.stop import stop
+from shardlift.rewrite.floors import SITES
 from shardlift.rewrite.home import is_test
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
@@ -57,7 +58,9 @@ class Config:
         asked = version(target) if target else self.target
         flax = newest_flax([pin.text for pin in self.pins])
         oldest, installed = oldest_bound(self.pins), tuple(_packages(self.pins)) or ("",)
-        return Settings(asked or NEWEST, flax or NEWEST_FLAX, oldest, installed)
+        caps = [pin for pin in self.pins if pin.caps_below(SITES) and not pin.group]
+        cap = f"{os.path.relpath(caps[0].path)} ({caps[0].text})" if caps else ""
+        return Settings(asked or NEWEST, flax or NEWEST_FLAX, oldest, installed, cap)
 
 
 def find_config(start: Path) -> Config:

@@ -15,10 +15,10 @@ from shardlift.source.removed_names import ALL, KEYWORDS_SINCE, spelled_for
 
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
 TREE_NAMES: Version = (0, 4, 25)  # jax.tree.map and its like
-_SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
+SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
-    **dict.fromkeys(("spmd_map", "per_row", "per_row_in", "per_row_of"), _SITES),
-    "shard_map_per_device": _SITES,
+    **dict.fromkeys(("spmd_map", "per_row", "per_row_in", "per_row_of"), SITES),
+    "shard_map_per_device": SITES,
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
     **dict.fromkeys(("safe_map", "safe_zip"), (0,)),
@@ -61,7 +61,7 @@ def floors(
     for change in changes:
         row = _SUCCESSORS.get(change.name)
         if change.kind in (Kind.SITE, Kind.VALUE):
-            yield _SITES
+            yield SITES
         elif change.kind is Kind.DEVICE_AXIS:
             yield TESTED
         elif (function := change.name.partition("(")[0]) in KEYWORDS_SINCE:

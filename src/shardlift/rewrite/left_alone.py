@@ -1,8 +1,8 @@
 """Sites that are left alone because of what is around them, each with the reason.
 
-A test of pmap itself, a notebook that explains it or that nbdev exports, a copy of another
-project, and one branch of two whose other branch has the same function under `jax.jit` or
-`jax.vmap`.
+A requirement that keeps the JAX of shard_map away, a test of pmap itself, a notebook that
+explains it or that nbdev exports, a copy of another project, and one branch of two whose other
+branch has the same function under `jax.jit` or `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from shardlift.rewrite.floors import SITES
 from shardlift.rewrite.home import is_test
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention, Use
+from shardlift.source.model import dotted
 from shardlift.source.project import Project
 from shardlift.source.scopes import position
 
@@ -46,6 +48,8 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
 
 @remembered
 def _why_file_left_alone(file: File) -> str | None:
+    if cap := file.project.settings.cap:
+        return f"jax.shard_map needs JAX {dotted(SITES)}, which {cap} keeps away: decide that first"
     if (project := _copied_project(file)) is not None:
         return f"it is in a copy of {project}: change it there, and copy it again"
     if _OF_NBDEV.search(file.source.text):

@@ -9,12 +9,13 @@ from dataclasses import replace
 from shardlift.check.engine import FileReport
 from shardlift.rewrite import removed_names, sites
 from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.left_alone import explains_pmap
 from shardlift.rewrite.passes import STEPS
 from shardlift.rewrite.repairs import is_repair
 from shardlift.rewrite.sites import count, leaving_sites, rewrite_if_most, why_all_stay
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
-from shardlift.source.model import Finding, Kind, Match, Rewriter, Rule
+from shardlift.source.model import Finding, Kind, Level, Match, Rewriter, Rule
 from shardlift.source.project import Project
 from shardlift.source.values import Mapped, Transform
 
@@ -28,7 +29,8 @@ _STEPS = (
 def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     """The command after which a finding is gone. What `settle` has to decide is left open."""
     if Kind.NAME in rule.rewritten_as and match.edits:
-        return Rewriter.FIX
+        shown = rule.level is Level.SLOW and explains_pmap(file, match.node)
+        return Rewriter.HAND if shown else Rewriter.FIX
     if not rule.rewritten_as - {Kind.NAME}:
         return Rewriter.HAND
     if match.file is not None:

@@ -16,6 +16,7 @@ class Settings:
     flax: Version = NEWEST_FLAX  # the newest flax that the project allows
     oldest: Version | None = None  # the oldest JAX that bounds of the project let in
     installed: tuple[str, ...] = ("",)  # how the paths begin that those who install it get
+    cap: str = ""  # the requirement, and its file, that keeps the JAX of shard_map away
     many_processes: bool | None = None  # whether several processes run it; None: look in the files
 
     @property

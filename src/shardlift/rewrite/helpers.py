@@ -27,6 +27,8 @@ from shardlift.source.scopes import Index, bound_name, first_line, grouped, inde
 _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "typing")
 # The short names of modules that helpers use, and what to say where a file means another by them.
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
+# What helpers use of functools, by these names where a file imports one of them.
+_OF_FUNCTOOLS = ("cache", "partial", "wraps")
 # The helper that has several texts, and the needs that only the longer ones serve.
 _MAPPING = "spmd_map"
 AXES = "axes"
@@ -167,24 +169,27 @@ def _meaning_of(source: str) -> str:
 
 
 def _spelling_for(text: str) -> dict[str, str]:
-    """What a text calls the modules of helpers: by names of its own, or in full."""
+    """What a text calls the modules of helpers: by names of its own, in full, or not at all."""
     index = index_of(text)
+    names = {
+        name: {_imported_names(index, node) for node in bound}
+        for name, bound in index.module.names.items()
+    }
     spelling: dict[str, str] = {}
     for short, (full, _) in _FULL.items():
-        names = {
-            name: {_imported_names(index, node) for node in bound}
-            for name, bound in index.module.names.items()
-        }
         own = [name for name, modules in names.items() if modules == {full} and name != "jax"]
         if short not in own and (own or short in names):
             spelling[short] = own[0] if own else full
+    there = [names[name] == {f"functools.{name}"} for name in _OF_FUNCTOOLS if name in names]
+    if there and all(there) and "functools" not in names:
+        spelling["functools"] = ""
     return spelling
 
 
 def _spell(helper: Helper, spelling: Mapping[str, str]) -> Helper:
     source = helper.source
     for short, full in spelling.items():
-        source = re.sub(rf"\b{short}\.", f"{full}.", source)
+        source = re.sub(rf"\b{short}\.", f"{full}." if full else "", source)
     return replace(helper, source=source)
 
 
@@ -205,6 +210,7 @@ def imports_of(
     sources = [styled(helper.source, style) for helper in helpers]
     said = {n.id for s in sources for n in ast.walk(ast.parse(s)) if isinstance(n, ast.Name)}
     table = {**_imports(), **{full.partition(".")[0]: line for full, line in _FULL.values()}}
+    table |= {name: f"from functools import {name}" for name in _OF_FUNCTOOLS}
     return sorted({table[name] for name in said & table.keys() - own}, key=import_key)
 
 

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import jax.scipy.stats as stats
 import numpy as np
 
+WARMUP, SAMPLES = 200, 300
+
 
 def per_row(f):
     """Let `f` see the one row of a block, and return a block of one row."""
@@ -18,9 +20,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-WARMUP, SAMPLES = 200, 300
 
 
 def logdensity(position):

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+STEPS = 20
+
 
 def device_put_sharded(shards, devices):
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
@@ -50,9 +52,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-STEPS = 20
 
 
 def init_state(key):

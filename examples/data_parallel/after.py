@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+STEPS, BATCH = 60, 64
+
 
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
@@ -33,9 +35,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-STEPS, BATCH = 60, 64
 
 
 def init_params(key, sizes=(4, 32, 1)):

@@ -8,6 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+STEPS, BATCH = 60, 64
+
+model = eqx.nn.MLP(4, 1, width_size=32, depth=2, key=jax.random.PRNGKey(0))
+params, static = eqx.partition(model, eqx.is_inexact_array)
+optimizer = optax.adam(1e-2)
+
 
 def per_row_of(f, in_axes, out_axes=0):
     """Let `f` see one row of each block, along its axis; None: all of it."""
@@ -24,13 +30,6 @@ def per_row_of(f, in_axes, out_axes=0):
         return at_axes(jnp.expand_dims, out_axes, f(*row))
 
     return on_block
-
-
-STEPS, BATCH = 60, 64
-
-model = eqx.nn.MLP(4, 1, width_size=32, depth=2, key=jax.random.PRNGKey(0))
-params, static = eqx.partition(model, eqx.is_inexact_array)
-optimizer = optax.adam(1e-2)
 
 
 def loss_fn(params, x, y):

@@ -9,6 +9,9 @@ from flax import jax_utils
 from flax.training import common_utils
 from jax import lax
 
+EXAMPLES, BATCH = 1000, 64  # 15 batches and 40 examples
+CLASSES = 5
+
 
 def per_row(f):
     """Let `f` see the one row of a block, and return a block of one row."""
@@ -19,10 +22,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-EXAMPLES, BATCH = 1000, 64  # 15 batches and 40 examples
-CLASSES = 5
 
 
 def predict(params, x):

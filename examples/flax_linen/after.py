@@ -12,6 +12,8 @@ from flax import jax_utils
 from flax.training import common_utils, train_state
 from jax import lax
 
+CLASSES, BATCH, STEPS = 4, 64, 24
+
 
 def per_row(f):
     """Let `f` see the one row of a block, and return a block of one row."""
@@ -22,9 +24,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-CLASSES, BATCH, STEPS = 4, 64, 24
 
 
 class Classifier(nn.Module):

@@ -9,6 +9,8 @@ import optax
 from flax import jax_utils, nnx
 from flax.training import common_utils
 
+STEPS, BATCH = 40, 64
+
 
 def per_row(f):
     """Let `f` see the one row of a block, and return a block of one row."""
@@ -19,9 +21,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-STEPS, BATCH = 40, 64
 
 
 class Regressor(nnx.Module):

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+CLASSES, BATCH, STEPS = 4, 64, 30
+
 
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
@@ -34,9 +36,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-CLASSES, BATCH, STEPS = 4, 64, 30
 
 
 def forward(x, is_training):

@@ -10,6 +10,8 @@ import numpyro.distributions as dist
 from numpyro.diagnostics import gelman_rubin
 from numpyro.infer import MCMC, NUTS
 
+CHAINS_PER_DEVICE, WARMUP, SAMPLES = 2, 100, 100
+
 
 def per_row_in(f, in_axes):
     """Let `f` see one row of each argument, along its axis; None: all of it."""
@@ -23,9 +25,6 @@ def per_row_in(f, in_axes):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
     return on_block
-
-
-CHAINS_PER_DEVICE, WARMUP, SAMPLES = 2, 100, 100
 
 
 def schools(sigma, y=None):

@@ -8,6 +8,8 @@ import numpy as np
 from flax import jax_utils
 from jax import lax
 
+STEPS, BATCH = 50, 64
+
 
 def per_row(f):
     """Let `f` see the one row of a block, and return a block of one row."""
@@ -18,9 +20,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-STEPS, BATCH = 50, 64
 
 
 def examples():

@@ -8,6 +8,10 @@ import numpy as np
 from jax import lax
 from jax.experimental import multihost_utils
 
+STEPS, BATCH = 40, 64  # of all processes together
+
+jax.distributed.initialize()
+
 
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
@@ -23,11 +27,6 @@ def device_put_replicated(x, devices):
         return jax.make_array_from_callback(shape, rows, lambda _: row)
 
     return jax.tree.map(put, x)
-
-
-STEPS, BATCH = 40, 64  # of all processes together
-
-jax.distributed.initialize()
 
 
 @functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))

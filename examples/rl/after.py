@@ -8,6 +8,10 @@ import numpy as np
 import optax
 from jax import lax
 
+ENVS, STEPS, UPDATES, EPOCHS = 16, 32, 25, 4  # environments on each device
+GAMMA, LAMBDA, CLIP = 0.97, 0.9, 0.2
+optimizer = optax.adam(2e-2)
+
 
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
@@ -34,11 +38,6 @@ def per_row(f):
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
 
     return on_block
-
-
-ENVS, STEPS, UPDATES, EPOCHS = 16, 32, 25, 4  # environments on each device
-GAMMA, LAMBDA, CLIP = 0.97, 0.9, 0.2
-optimizer = optax.adam(2e-2)
 
 
 def reset(key):

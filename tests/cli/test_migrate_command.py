@@ -214,7 +214,9 @@ SITE = "step = jax.pmap(g)\n"
 
 
 def test_names_are_rewritten_for_the_newest_jax_or_that_of_the_settings(project: Path) -> None:
-    (project / "pyproject.toml").write_text('[project]\nname = "p"\ndependencies = ["jax>=0.4.1"]\n')
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "p"\ndependencies = ["jax>=0.4.1"]\n'
+    )
     (project / "other.py").write_text(OLD_NAMES + SITE)
     assert "+x = jax.tree.map(f, tree)" in migrate("other.py").stdout
     (project / "other.py").write_text(OLD_NAMES)

@@ -196,13 +196,43 @@ def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() 
     assert cells[3:] == ["spmd_map(f)(x)"]
 
 
-def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside() -> None:
-    text = "import jax\n\nfrom app import a\n\nf = jax.pmap(a, axis_name='i')\n"
+JAX = "import jax\nimport jax.numpy as jnp\n\nfrom app import a\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "begins"),
+    [
+        ("", f"import functools\n\n{JAX}def spmd"),
+        (
+            "from functools import partial\n\n",
+            f"from functools import partial, wraps\n\n{JAX}def spmd",
+        ),
+        (
+            "from functools import cache as c\n\n",
+            "import functools\nfrom functools import cache as c",
+        ),
+    ],
+)
+def test_what_helpers_in_a_file_import_is_not_among_the_modules_beside(
+    above: str, begins: str
+) -> None:
+    text = f"{above}import jax\n\nfrom app import a\n\nf = jax.pmap(a, axis_name='i')\n"
     result = migrate(["m.py"], lambda path: text.encode(), lambda path: path.endswith("app"))
     (file,) = result.files
-    assert file.after.startswith(
-        "import functools\n\nimport jax\nimport jax.numpy as jnp\n\nfrom app import a\n\n\ndef spmd"
-    )
+    assert file.after.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("constants", "is_below"),
+    [("N = 2\nb = str(N)\n", True), ("for N in x:\n    pass\n", False), ("b = g(a)\n", False)],
+)
+def test_helpers_in_a_file_are_below_its_constants(constants: str, is_below: bool) -> None:
+    text = f"import jax\n{constants}\n\ndef f(x):\n    return x\n"
+    site = "g = jax.pmap(abs, axis_name='i')\n"
+    text = text.replace("b = g", f"{site}b = g") if "g(a)" in text else text + site
+    (file,) = migrate(["m.py"], lambda path: text.encode(), lambda path: False).files
+    assert (file.after.index(constants[:5]) < file.after.index("def spmd_map")) is is_below
+    assert file.after.index("def spmd_map") < file.after.index("def f(x)")
 
 
 def test_a_helper_that_one_file_needs_is_in_that_file() -> None:

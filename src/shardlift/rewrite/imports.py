@@ -31,6 +31,7 @@ _NEED_JAX = frozenset(
     {"jax", "flax", "optax", "haiku", "chex", "equinox", "objax", "orbax", "distrax", "rlax"}
 )
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SIMPLE = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
 
 
 def add_imports(
@@ -126,9 +127,9 @@ def unused_imports(before: str, source: Source, kept: Set[str] = frozenset()) ->
 
 
 def add_definitions(text: str, block: str, names: set[str]) -> str:
-    """The text with a block of definitions after its imports, two blank lines around it."""
+    """The text with a block of definitions above its own, two blank lines around it."""
     top = TopLevel(text)
-    line = top.end_of_imports(names)
+    line = top.first_definition(names) or top.end_of_imports(names)
     above, below = top.lines[: line - 1], top.lines[line - 1 :]
     while below and not below[0].strip():
         below.pop(0)
@@ -185,6 +186,15 @@ class TopLevel:
             if isinstance(statement, Import) or _is_guarded_import(statement):
                 last = (statement.end_lineno or statement.lineno) + 1
         return last
+
+    def first_definition(self, uses: set[str]) -> int | None:
+        """The line below the constants above the first definition; none with other code there."""
+        above = list(takewhile(lambda one: not isinstance(one, _DEFINITIONS), self.body))
+        is_used = len(above) > len(self.before_use(uses))
+        simple = all(isinstance(one, _SIMPLE) or _is_guarded_import(one) for one in above)
+        if is_used or not simple or not above or len(above) == len(self.body):
+            return None
+        return (above[-1].end_lineno or 0) + 1
 
     def after_docstring(self) -> int:
         """The line after the docstring and the imports from `__future__`."""

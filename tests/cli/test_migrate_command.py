@@ -264,7 +264,7 @@ def test_the_line_that_decides_for_many_processes_is_named(project: Path) -> Non
     )
     assert "spmd_map" not in result.stdout
     assert "pkg/train.py:3:8: left as it is: it keeps jax.pmap" in result.stderr
-    assert "--to shim writes that" in " ".join(result.stderr.split())
+    assert "which --to shim writes" in " ".join(result.stderr.split())
     for word, is_many in (("1", False), ("2", True)):
         result = migrate("--processes", word)
         assert ("spmd_map" in result.stdout) is not is_many

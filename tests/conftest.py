@@ -1,7 +1,5 @@
 """Eight virtual CPU devices, strict promotion of dtypes and ranks, and an end to every test."""
 
-from __future__ import annotations
-
 import compileall
 import os
 import resource

@@ -1,7 +1,5 @@
 """Notebooks of given cells."""
 
-from __future__ import annotations
-
 import json
 
 CODE = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}

@@ -1,7 +1,5 @@
 """What all workers of one run of the tests share: a folder, and results that one has computed."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Imports between packages follow the table of docs/architecture.md."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

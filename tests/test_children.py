@@ -1,7 +1,5 @@
 """No test can hang: what is started ends in time, and one that is stuck says where."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The private way and the public way say the same."""
 
-from __future__ import annotations
-
 import types
 
 import jax

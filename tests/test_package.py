@@ -1,7 +1,5 @@
 """What holds for the package as a whole."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 import importlib.util

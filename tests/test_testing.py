@@ -1,7 +1,5 @@
 """`shardlift.testing`: a migrated function and its pmap original."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

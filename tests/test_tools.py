@@ -1,7 +1,5 @@
 """The small tools: escaping, replacing files, acting after an import, lazy packages."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import stat

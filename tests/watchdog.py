@@ -6,8 +6,6 @@ interrupted, asks the programs for their stacks and fails; where it does not com
 in time, another thread does that and ends the worker, which xdist names and replaces.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal

@@ -1,7 +1,5 @@
 """Escaping of untrusted text, so that neither a terminal nor the log of a job acts on it."""
 
-from __future__ import annotations
-
 import re
 
 # Control characters, which start escape sequences; characters that change the direction of text;

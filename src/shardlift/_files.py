@@ -1,7 +1,5 @@
 """Atomic replacement of a file: at every moment it is the old one or the new one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

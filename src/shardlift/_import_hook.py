@@ -1,7 +1,5 @@
 """A hook that runs once the program has imported a module."""
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import importlib.util

@@ -1,7 +1,5 @@
 """Lazy packages, whose names are loaded when they are first used (PEP 562)."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Mapping
 from typing import Any

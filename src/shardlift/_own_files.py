@@ -1,7 +1,5 @@
 """Which files are the user's own: neither of Python, nor of a library, nor of this package."""
 
-from __future__ import annotations
-
 import functools
 import re
 import sysconfig

@@ -3,8 +3,6 @@
 Reading a capture needs no JAX. `Recorder` does, and is loaded when it is first used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from shardlift._lazy import lazy

@@ -4,8 +4,6 @@ Everything that `shardlift.legacy` restores is in place before the first test or
 imported. ``--shardlift-devices 8`` gives the tests virtual CPU devices.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The barrier in a job of many processes, with a coordination service of our own."""
 
-from __future__ import annotations
-
 import jax
 import pytest
 from jax.experimental import multihost_utils

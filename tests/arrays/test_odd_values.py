@@ -1,7 +1,5 @@
 """NaN, infinity, nothing, and axes of no length, wherever arrays go."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Moving an array: the right bytes, and the source freed as it goes."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

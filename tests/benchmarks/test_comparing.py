@@ -1,7 +1,5 @@
 """What became slower, told from noise; and that all the parts of the page fit together."""
 
-from __future__ import annotations
-
 import importlib
 import json
 

@@ -1,7 +1,5 @@
 """`bench.mutation` plants the mistakes that it names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`python -m bench.next_jax`: what it asks an installed JAX, and what it says of the answers."""
 
-from __future__ import annotations
-
 import pytest
 from bench import next_jax
 

@@ -1,7 +1,5 @@
 """`python -m bench.projects`: what it counts, the page, and that the project is only read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Captures to test with."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

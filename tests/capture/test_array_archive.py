@@ -1,7 +1,5 @@
 """The values beside a capture."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 

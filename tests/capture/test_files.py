@@ -1,7 +1,5 @@
 """Captures on disk: what is written is read again, and what is damaged says so."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

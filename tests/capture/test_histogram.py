@@ -1,7 +1,5 @@
 """Times by bucket."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

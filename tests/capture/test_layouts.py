@@ -1,7 +1,5 @@
 """Layouts go there and back; digests tell arrays apart and layouts not."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which leaves of two trees hold the same arrays."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

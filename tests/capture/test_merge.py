@@ -1,7 +1,5 @@
 """The captures of many processes as one."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

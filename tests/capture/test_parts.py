@@ -1,7 +1,5 @@
 """The parts of a capture, which the processes of a job write beside each other."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Proofs of several programs, combined."""
 
-from __future__ import annotations
-
 from shardlift.capture.proofs import joined, of_all_programs
 from shardlift.capture.schema import Proof
 

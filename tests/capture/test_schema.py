@@ -1,7 +1,5 @@
 """The schema and its page say the same."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

@@ -1,7 +1,5 @@
 """No text, however broken, makes the linter fall over; tests/fuzz has mutated files and bytes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

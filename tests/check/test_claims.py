@@ -1,7 +1,5 @@
 """What the rules say of JAX, run on the JAX that is installed here, on 8 virtual devices."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

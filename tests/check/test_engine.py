@@ -1,7 +1,5 @@
 """The engine: selection, targets, several files, files that cannot be read."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Gradients in the bodies of shard_maps: which are found, and what reduces them."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Every row of docs/guide_coverage.md is true of the guide's own example, shortened."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -3,8 +3,6 @@
 Work is counted in steps of the interpreter: for n, 2n and 3n functions it grows by equal amounts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Suppressions, and the ones that suppress nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.check.engine import RuleSelection, check_text

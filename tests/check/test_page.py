@@ -1,7 +1,5 @@
 """The documentation page of a rule."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """The prefilter: which rules may match, by the bytes of a file."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

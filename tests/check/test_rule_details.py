@@ -1,7 +1,5 @@
 """What the rules' own examples cannot show: messages, and cases that take several files."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.check.engine import check_text, check_texts

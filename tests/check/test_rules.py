@@ -1,7 +1,5 @@
 """Every rule against its own examples: they are its documentation, so they must hold."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A sample of real files that nobody wrote for us."""
 
-from __future__ import annotations
-
 import sysconfig
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Commands of shardlift, run in this process, and git."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from click.testing import CliRunner, Result

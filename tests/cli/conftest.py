@@ -1,7 +1,5 @@
 """The project that tests of commands are run in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A program on a terminal, and what is left on its screen."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """What nobody meant to give to the commands: a sentence and a status of 2, and the rest is done."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import json

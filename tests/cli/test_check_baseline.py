@@ -1,7 +1,5 @@
 """`shardlift check` with a baseline: only new findings count."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

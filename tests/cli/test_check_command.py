@@ -1,7 +1,5 @@
 """`shardlift check` and `shardlift rule` as a person runs them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """What commands print while they work: animated on a terminal only, elsewhere a line per phase."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

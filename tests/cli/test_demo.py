@@ -1,7 +1,5 @@
 """The demo: the commands that it prints and runs."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """`shardlift doctor`: what is installed, and whether pmap works here."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os

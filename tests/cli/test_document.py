@@ -1,7 +1,5 @@
 """Every command that has `--format json` prints one document of one schema, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

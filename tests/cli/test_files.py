@@ -1,7 +1,5 @@
 """Finding files, and what .gitignore leaves out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`shardlift fix`: what is removed, wrong or slow is repaired, and pmap stays."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

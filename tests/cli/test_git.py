@@ -1,7 +1,5 @@
 """What git has of files: asked without running anything that the repository names."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The command line as a whole: its help, its version, completion, words that are no command."""
 
-from __future__ import annotations
-
 import sys
 
 import click

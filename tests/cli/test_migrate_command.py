@@ -1,7 +1,5 @@
 """`shardlift migrate` as a person runs it."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path

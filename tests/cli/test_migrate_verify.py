@@ -1,7 +1,5 @@
 """`migrate --write --verify`: rewrites that are wrong, planted, are backed out and named."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -3,8 +3,6 @@
 Every file here would leave a trace if it were imported or run.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

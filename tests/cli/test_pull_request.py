@@ -1,7 +1,5 @@
 """`shardlift migrate --write --pr FILE`: what a maintainer reads first."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

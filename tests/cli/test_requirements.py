@@ -1,7 +1,5 @@
 """Requirements that let in a JAX which is too old for the new text: raised, or named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Not on their order, or on what was parsed before.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SARIF: the document of a run, as its schema (2.1.0) wants it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

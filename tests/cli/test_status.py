@@ -1,7 +1,5 @@
 """`shardlift status`: how far a migration is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

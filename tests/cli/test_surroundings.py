@@ -1,7 +1,5 @@
 """The commands where something around them is missing, closed, full, narrow or old."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files replaced together, and put back after an interruption; links, and what a kill leaves."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The command, on programs in files of their own."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

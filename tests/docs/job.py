@@ -1,7 +1,5 @@
 """Runs inside each process of a job: the programs of all pages in turn, what each did as JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

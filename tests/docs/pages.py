@@ -14,8 +14,6 @@ A mark is an HTML comment before the block, which no reader sees:
 A comment that begins with `run` and a line break holds Python that is run and not shown.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

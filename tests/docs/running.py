@@ -6,8 +6,6 @@ ratios of times, sizes of files, versions, process ids, the folder and the phase
 (`plain`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import doctest
 import io

@@ -1,7 +1,5 @@
 """Every row of the cheat sheet computes the same numbers with pmap, with shard_map and with jit."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A page of the error catalogue has all its parts, is listed, and the rule it names finds it."""
 
-from __future__ import annotations
-
 import re
 from itertools import takewhile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table of docs/gradients.md is what this JAX computes."""
 
-from __future__ import annotations
-
 import jax
 import pytest
 from bench.gradients import drift, measure, table

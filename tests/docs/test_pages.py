@@ -1,7 +1,5 @@
 """Every block of code in README.md and docs/ is run, or says why it cannot be."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """Every promise on the pages about security and bad input names a test, and the test exists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The harness itself: what a page may show, and what it may not."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

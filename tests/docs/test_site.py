@@ -1,7 +1,5 @@
 """What the site is made of is complete: rules, commands, the library."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

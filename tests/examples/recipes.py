@@ -1,7 +1,5 @@
 """The recipes of examples/: what they need, and what their last lines must show."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import sys

@@ -1,7 +1,5 @@
 """What is called "after" is what `migrate` writes from what is called "before", to the letter."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

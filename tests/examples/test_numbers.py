@@ -1,7 +1,5 @@
 """Before and after compute the same, bit by bit; what a person would write, up to rounding."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``python -m tests.fuzz [TARGET…] [--inputs 10000] [--seed 0]``: mutated files, by hand."""
 
-from __future__ import annotations
-
 import argparse
 import random
 import time

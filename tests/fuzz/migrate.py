@@ -4,8 +4,6 @@ Programs that use the outputs of pmapped functions on the host are run, migrated
 to `global`, and run again, in this process.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Files to begin with, and small harm done to them."""
 
-from __future__ import annotations
-
 import io
 import random
 import sysconfig

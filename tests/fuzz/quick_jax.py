@@ -1,7 +1,5 @@
 """JAX for generators that run thousands of programs in one process: most time is compilation."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

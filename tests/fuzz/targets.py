@@ -4,8 +4,6 @@ Each target raises if something is wrong. `python -m tests.fuzz` feeds them muta
 of that is in the suite.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

@@ -1,7 +1,5 @@
 """Programs that use outputs on the host print the same after a migration: `tests.fuzz.migrate`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

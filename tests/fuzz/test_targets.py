@@ -1,7 +1,5 @@
 """A little of the fuzzing, for every change; `python -m tests.fuzz` does more of it."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Some of the pairs of `python -m tests.fuzz.verify`: verdicts are right, and causes true."""
 
-from __future__ import annotations
-
 import jax
 import pytest
 

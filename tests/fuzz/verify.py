@@ -6,8 +6,6 @@ call the first ones the same, none of the others, and name the planted cause or 
 run in this process: recording and comparing are those of the command.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

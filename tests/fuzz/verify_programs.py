@@ -1,7 +1,5 @@
 """Random training programs in pmap, moved to shard_map: rightly, or with a mistake."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How a process of a job joins it, without JAX's coordinator."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any

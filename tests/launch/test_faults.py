@@ -1,7 +1,5 @@
 """Whatever happens to one process of a job, or to the launcher, every process leaves its record."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Jobs of programs that do not import JAX, and so start fast."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """``shardlift run``, as a user types it."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """A program sees of its process what it sees under plain python."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """``shardlift run`` in each process of a job that a scheduler started."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import sys

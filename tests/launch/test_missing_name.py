@@ -1,7 +1,5 @@
 """A program that stopped at something which JAX no longer has is told what, and what to do."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The parts of the launcher that need no process."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signals reach what a process has started, and nobody else."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Which process of a job this is, by the environment."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.launch.scheduler import place_by_scheduler

@@ -1,7 +1,5 @@
 """Jobs under real MPIs: what each leaves, and what happens when a rank goes wrong."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Options travel to other processes, and each process of a job has its own."""
 
-from __future__ import annotations
-
 import os
 import queue
 import random

@@ -1,7 +1,5 @@
 """A program that runs ahead of its devices ends, on however few cores."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

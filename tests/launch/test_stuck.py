@@ -1,7 +1,5 @@
 """When a job counts as stuck, and what is said of it."""
 
-from __future__ import annotations
-
 import faulthandler
 import re
 import sys

@@ -1,7 +1,5 @@
 """Jobs that hang on purpose: what the launcher says of them, and how they end."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Everything is put in, and everything is taken out again."""
 
-from __future__ import annotations
-
 import functools
 import sys
 import threading

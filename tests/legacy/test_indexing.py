@@ -1,7 +1,5 @@
 """x[i] on one row a device: one shard, committed nowhere. Everything else as it was."""
 
-from __future__ import annotations
-
 import enum
 
 import jax

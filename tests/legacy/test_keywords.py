@@ -1,7 +1,5 @@
 """What raises an error today and did not: old keywords, None in a tree, names of NumPy."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

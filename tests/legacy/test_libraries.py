@@ -3,8 +3,6 @@
 Each test is skipped where its library is not installed.
 """
 
-from __future__ import annotations
-
 import sys
 import types
 

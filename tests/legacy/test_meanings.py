@@ -1,7 +1,5 @@
 """Names that JAX kept and whose meaning it changed: today's outside, the former one inside."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

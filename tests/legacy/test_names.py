@@ -1,7 +1,5 @@
 """Every restored name: gone here, back inside, and the thing it stands for."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import types

@@ -1,7 +1,5 @@
 """The pmap of a legacy program: arguments, type, resharding; options; helpers of libraries."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 import traceback

@@ -9,8 +9,6 @@ decides (accepts, sorts, cuts off at zero) by a rounded number could go another 
 it is written without the decision.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

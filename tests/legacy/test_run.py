@@ -3,8 +3,6 @@
 Most run in pairs, plain and under ``run``: output, errors and status must be the same.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import textwrap

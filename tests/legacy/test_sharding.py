@@ -1,7 +1,5 @@
 """PmapSharding: what is one, making one, and the specs."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

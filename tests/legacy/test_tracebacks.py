@@ -1,7 +1,5 @@
 """Tracebacks without the frames of this package."""
 
-from __future__ import annotations
-
 import traceback
 from functools import partial
 from typing import Any

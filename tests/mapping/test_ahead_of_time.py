@@ -1,7 +1,5 @@
 """Ahead of time: lower, trace, eval_shape, explain, as_shard_map."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

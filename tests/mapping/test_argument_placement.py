@@ -1,7 +1,5 @@
 """fit_leaves: which arrays are used unchanged, rewrapped, copied, moved or refused."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

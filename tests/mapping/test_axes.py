@@ -1,7 +1,5 @@
 """in_axes and out_axes spread over trees, names of leaves, sizes and their messages."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

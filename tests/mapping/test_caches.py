@@ -1,7 +1,5 @@
 """What is kept, what is freed, and who may call at the same time."""
 
-from __future__ import annotations
-
 import dataclasses
 import gc
 import threading

@@ -3,8 +3,6 @@
 Jobs of real processes, and the shortcut without conversions, are in tests/processes.
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

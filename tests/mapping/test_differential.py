@@ -1,7 +1,5 @@
 """Random programs against ``jax.vmap``, on small integers: every bit must agree."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The agreement of processes on a program, with a coordination service of our own."""
 
-from __future__ import annotations
-
 import jax
 import pytest
 

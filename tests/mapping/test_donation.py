@@ -1,7 +1,5 @@
 """Donated inputs: reused, gone afterwards, and saying so."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

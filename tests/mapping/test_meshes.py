@@ -1,7 +1,5 @@
 """The choice of devices."""
 
-from __future__ import annotations
-
 import jax
 import pytest
 

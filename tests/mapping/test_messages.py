@@ -1,7 +1,5 @@
 """Bad input: the exception types of the old pmap, and messages that say what to do."""
 
-from __future__ import annotations
-
 import re
 
 import jax

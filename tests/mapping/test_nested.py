@@ -1,7 +1,5 @@
 """pmap inside pmap: one mesh, all devices, the old device order."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """The parts of a plan: blocks and rows, static arguments, the description for other processes."""
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The map itself: axes, trees, kinds of arguments, devices."""
 
-from __future__ import annotations
-
 import functools
 import sys
 

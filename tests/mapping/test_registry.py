@@ -1,7 +1,5 @@
 """Sites belong to functions: shared by equal pmaps, freed with the function."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 

@@ -1,7 +1,5 @@
 """Inputs that lie elsewhere: refused with a clear message, or moved."""
 
-from __future__ import annotations
-
 import warnings
 
 import jax

@@ -1,7 +1,5 @@
 """A short soak: counts after many calls are those after few. `bench/soak.py` has the long one."""
 
-from __future__ import annotations
-
 import pytest
 from bench.soak import work
 

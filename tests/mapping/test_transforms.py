@@ -1,7 +1,5 @@
 """pmap under, and around, the other transformations; gradients are pmap's."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """The distributions, built from a copy of the tree, without a network."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

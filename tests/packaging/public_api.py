@@ -4,8 +4,6 @@
 option appears, changes or goes without somebody having read so in a diff.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Iterator

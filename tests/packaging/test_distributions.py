@@ -1,7 +1,5 @@
 """The sdist and the wheel: the same bytes from the same files, and nothing missing in them."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 import zipfile

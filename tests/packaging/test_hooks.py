@@ -1,7 +1,5 @@
 """What other repositories call: the pre-commit hook and the GitHub action, as they are declared."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

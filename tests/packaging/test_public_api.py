@@ -1,7 +1,5 @@
 """The public API is what is listed, and is spoken of where it should be."""
 
-from __future__ import annotations
-
 import re
 
 import shardlift

@@ -1,7 +1,5 @@
 """`pip install shardlift` alone: the linter, the rewriter and the report, where there is no JAX."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -5,8 +5,6 @@ It is read with the package (`mypy`), and from the outside, against an installed
 error too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What each process of the harness runs: ``python child.py FOLDER PROCESS``."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

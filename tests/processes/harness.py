@@ -12,8 +12,6 @@ and its result travel as JSON. ``jax.distributed`` is initialised before it is c
 between the processes. Every process is ended before ``run_processes`` returns.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Placing, reading, stitching and waiting in jobs of real processes."""
 
-from __future__ import annotations
-
 import pytest
 
 from .harness import Job, job_of

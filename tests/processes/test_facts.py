@@ -1,7 +1,5 @@
 """Recording in jobs of real processes: each writes its capture, and they are merged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

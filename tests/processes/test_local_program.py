@@ -1,7 +1,5 @@
 """The shortcut that calls in a job of many processes take once their program is compiled."""
 
-from __future__ import annotations
-
 import pytest
 
 from .harness import Job, job_of

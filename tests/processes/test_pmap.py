@@ -1,7 +1,5 @@
 """shardlift.pmap in jobs of real processes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

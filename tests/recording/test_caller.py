@@ -1,7 +1,5 @@
 """Which frames are the program's own."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

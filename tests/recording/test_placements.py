@@ -1,7 +1,5 @@
 """Where arrays are, in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

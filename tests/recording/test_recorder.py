@@ -1,7 +1,5 @@
 """What is recorded of real calls is what they did, and they do the same as without."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import os

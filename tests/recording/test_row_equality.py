@@ -1,7 +1,5 @@
 """Which leaves are the same on all devices."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

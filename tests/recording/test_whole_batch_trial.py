@@ -1,7 +1,5 @@
 """A step is tried on the whole batch: right steps agree, wrong ones do not, some are not tried."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

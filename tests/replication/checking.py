@@ -1,7 +1,5 @@
 """A claim of the proof, held against the bits of a run on eight devices."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 import math

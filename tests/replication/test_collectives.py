@@ -1,7 +1,5 @@
 """Each collective of jax.lax, over the whole axis and over groups, held against a run."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Loops, branches, calls and derivatives, held against a run."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest

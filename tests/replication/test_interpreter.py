@@ -1,7 +1,5 @@
 """Values of the proof: the axes along which they differ, and the cause of that."""
 
-from __future__ import annotations
-
 import types
 
 import pytest

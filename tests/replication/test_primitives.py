@@ -1,7 +1,5 @@
 """Which primitives are taken to be plain, and what is said of the others."""
 
-from __future__ import annotations
-
 import gc
 
 import jax

@@ -1,7 +1,5 @@
 """What is given to ``shardlift.replication``, and what it says."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """Typical train steps: what must be proven is, and the claims are held against a run."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """What a report advises, and when it keeps quiet."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """The forms of a report: terminal, page, JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """The page: well formed, whole by itself, and everything in it is text."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from html.parser import HTMLParser

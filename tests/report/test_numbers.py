@@ -1,7 +1,5 @@
 """The numbers of a report follow from the facts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

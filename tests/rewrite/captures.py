@@ -1,7 +1,5 @@
 """Captures for tests, as runs of given texts would have written them."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 from collections.abc import Mapping

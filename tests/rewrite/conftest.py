@@ -1,7 +1,5 @@
 """Sites of small texts, rewritten as those of a script."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite import explicit_sites, sites

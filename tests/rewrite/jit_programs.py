@@ -1,7 +1,5 @@
 """A program that trains with `step(params, batch)`, and what a run of it would have recorded."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from shardlift.capture.schema import Capture, WholeBatchTrial

@@ -4,8 +4,6 @@ Each is one file, or several by path; `main()` of the first returns a tree of ar
 eight devices before and after the migration, and every leaf has to be the same bits.
 """
 
-from __future__ import annotations
-
 _HEAD = "import functools\nimport jax\nimport jax.numpy as jnp\nimport numpy as np\n"
 _X = "x = np.arange(24, dtype=np.float32).reshape(8, 3)\n"
 

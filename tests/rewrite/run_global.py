@@ -7,8 +7,6 @@ Prints one JSON object: for each program what went wrong (None if nothing did), 
 lost its device axis, and the findings.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -6,8 +6,6 @@ In FOLDER each program has a folder with `before/` and `after/`. Prints one JSON
 program None, or what went wrong.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

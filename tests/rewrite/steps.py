@@ -1,7 +1,5 @@
 """One step on one text, and the whole engine on one."""
 
-from __future__ import annotations
-
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.goal import Goal, Step
 from shardlift.source.edits import apply_edits

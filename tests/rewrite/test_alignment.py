@@ -1,7 +1,5 @@
 """Lines that are aligned with the first argument of a call, when its name changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.source.settings import Settings

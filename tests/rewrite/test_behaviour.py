@@ -1,7 +1,5 @@
 """Small programs, executed in this process before and after: what no reader of the text sees."""
 
-from __future__ import annotations
-
 import ast
 import textwrap
 from typing import Any

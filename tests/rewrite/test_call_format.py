@@ -1,7 +1,5 @@
 """Lines broken where a formatter would break them."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.call_format import CallText, Style, TextBlock, render

@@ -1,7 +1,5 @@
 """Changes: each has an identity, and any choice of them can be rendered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))` at the site: where, how, and the same bits."""
 
-from __future__ import annotations
-
 import textwrap
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`--to global`: programs recorded, migrated and run again: the same bits."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A file in which JAX is optional keeps what would need a helper."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.imports import OPTIONAL, is_optional

@@ -1,7 +1,5 @@
 """What is emitted, called: placing and reading like shardlift's own, without a gather."""
 
-from __future__ import annotations
-
 import builtins
 import symtable
 import types

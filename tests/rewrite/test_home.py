@@ -3,8 +3,6 @@
 The imports that are written are also carried out, in one process per layout.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

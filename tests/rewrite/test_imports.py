@@ -1,7 +1,5 @@
 """Imports that a rewrite needs stand before what needs them."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.imports import add_imports, import_more

@@ -1,7 +1,5 @@
 """Sites that stay because of what is around them, and those beside them that do not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.notebooks import notebook

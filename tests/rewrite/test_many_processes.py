@@ -1,7 +1,5 @@
 """A program of many processes keeps jax.pmap; what places and reads arrays is rewritten."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.helpers import emit

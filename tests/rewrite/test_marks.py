@@ -1,7 +1,5 @@
 """What `check` marks is what the commands write."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Notebooks: only the cells that are edited change, whatever the layout of the JSON."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -3,8 +3,6 @@
 What the rewritten programs print is compared in `test_reading.py`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.goal import Goal

@@ -1,7 +1,5 @@
 """Placing: what is left alone, what takes its place, what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.engine import migrate

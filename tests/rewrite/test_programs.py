@@ -1,7 +1,5 @@
 """Legacy programs of many forms, migrated and executed: the same bits before and after."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What the sites of a project become together: one form for all, or nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.notebooks import notebook

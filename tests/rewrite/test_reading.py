@@ -3,8 +3,6 @@
 Of values in this process, and in programs that are run before and after their migration.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

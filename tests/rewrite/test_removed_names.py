@@ -1,7 +1,5 @@
 """Removed names: what is left alone, renamed, or refused with its successor named."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.engine import migrate

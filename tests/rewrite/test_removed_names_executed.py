@@ -1,7 +1,5 @@
 """Programs with removed names: after `migrate` they run, with the values that they had."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`--to shim`: the smallest change that runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.rewrite.goal import Goal

@@ -1,7 +1,5 @@
 """Real files that nobody wrote for us: what is written is Python, and the other lines stay."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sysconfig

@@ -1,7 +1,5 @@
 """The text that each form of pmap becomes; what is left alone comes first."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.rewrite.test_programs import migrated

@@ -1,7 +1,5 @@
 """`spmd_map`, run as it is written into projects: it does what `jax.pmap` does."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """Calls of a pmap that cannot be followed: left alone, and listed with what to do."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.check.engine import check_texts

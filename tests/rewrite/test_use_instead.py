@@ -1,7 +1,5 @@
 """What a rule page says to use instead is what the rewriter writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.check.rules import all_rules

@@ -1,7 +1,5 @@
 """`--to jit`: what becomes jit of the whole batch, and the reason for what does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -6,8 +6,6 @@ on the host. `GLOBAL` are those in which a state loses its device axis when a ru
 its findings say.
 """
 
-from __future__ import annotations
-
 _HEAD = """\
 import functools
 import jax

@@ -1,7 +1,5 @@
 """Files for tests: texts in memory, and the expressions in them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Applying edits, and the safe fixes that findings carry."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Files: text and spans of nodes, and definitions of names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

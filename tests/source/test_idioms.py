@@ -1,7 +1,5 @@
 """Idioms of pmap code: what counts as one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Imports are read from texts, and are those that Python's parser sees."""
 
-from __future__ import annotations
-
 import ast
 import email
 from collections import Counter

@@ -1,7 +1,5 @@
 """Import statements: what is left of them, and that the rest of the file is as it was."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """Where a file names pmap: the same places for `check` and for `migrate`."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.check.engine import check_text

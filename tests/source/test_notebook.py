@@ -1,7 +1,5 @@
 """Notebooks: cells, lines, magics, and cells that are not Python."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Outputs of pmapped functions: what the source says about them."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Projects: whether several processes run one, and which file an import means."""
 
-from __future__ import annotations
-
 import gc
 import json
 import weakref

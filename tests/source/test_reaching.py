@@ -1,7 +1,5 @@
 """Which binding a use of a name sees."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The table of removed names against the JAX that is installed here."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib

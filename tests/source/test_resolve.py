@@ -1,7 +1,5 @@
 """The resolver: text in, the values of its last expression out."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

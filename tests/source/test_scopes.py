@@ -1,7 +1,5 @@
 """The index: parents, scopes and nodes of a text."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """shard_map sites: bodies, specs and placements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

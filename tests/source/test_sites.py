@@ -1,7 +1,5 @@
 """Recognition: pmap by any name, across files, and what each site is known to be."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.source.project import Project

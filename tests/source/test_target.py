@@ -1,7 +1,5 @@
 """The JAX and the flax that requirements let in."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.source.model import Version, version

@@ -1,7 +1,5 @@
 """Reading and parsing source text."""
 
-from __future__ import annotations
-
 import doctest
 
 import pytest

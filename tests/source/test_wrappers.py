@@ -1,7 +1,5 @@
 """Wrappers of pmap: what counts as one, and what its arguments are."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

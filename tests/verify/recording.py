@@ -1,7 +1,5 @@
 """Programs on tape in this process, and captures made by hand."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import itertools

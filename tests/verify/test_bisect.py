@@ -1,7 +1,5 @@
 """Which places stay: the search, on trials that are made up."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What two programs print and write, compared."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -5,8 +5,6 @@ compute the same, however they are written. `WRONG` pairs do not; their cause is
 known.
 """
 
-from __future__ import annotations
-
 import textwrap
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Each pair is run by the command. `1` means that it must not say that they are the same.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs of two processes, before and after, compared process by process."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

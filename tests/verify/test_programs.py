@@ -1,7 +1,5 @@
 """What counts as a call of a mapped function, and programs that cannot be compared bit by bit."""
 
-from __future__ import annotations
-
 import functools
 
 import jax

@@ -1,7 +1,5 @@
 """What is run, and in what."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import sys

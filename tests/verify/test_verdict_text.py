@@ -1,7 +1,5 @@
 """Outcomes as text, Markdown and JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

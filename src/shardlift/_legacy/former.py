@@ -10,8 +10,6 @@ code outside JAX that is being imported and does not ask whether the name is the
 ``getattr`` and ``try`` see the installed JAX, as does code that runs later.
 """
 
-from __future__ import annotations
-
 import dis
 import functools
 import inspect

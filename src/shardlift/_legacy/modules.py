@@ -5,8 +5,6 @@ Python calls a module's ``__getattr__`` (PEP 562) for names that the module does
 set, before a program asks for it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib

@@ -6,8 +6,6 @@ package has an adapter for it, and the modules that JAX removed. Private paths a
 in `_compat`, which imports JAX: a program chooses when JAX is imported.
 """
 
-from __future__ import annotations
-
 import importlib
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Changes to attributes and dictionaries that can be undone in reverse order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, MutableMapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``jax.pmap`` as it was: its arguments, its type, and inputs that are moved silently."""
 
-from __future__ import annotations
-
 import functools
 import sys
 import types

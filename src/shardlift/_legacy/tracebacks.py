@@ -1,7 +1,5 @@
 """Tracebacks without the frames of this package, as plain python shows them."""
 
-from __future__ import annotations
-
 import types
 
 

@@ -1,7 +1,5 @@
 """The restored names that a program used, and how often."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The package has an underscore because the public function has its plain name.
 """
 
-from __future__ import annotations
-
 from shardlift._replication.outcome import NotProven, Proven, Replication
 from shardlift._replication.proof import replication
 

@@ -4,8 +4,6 @@ The same collective over different groups with equal inputs is assumed to give e
 own types assume it too: a sum over ``i`` of a value that is equal along ``j`` is equal along ``j``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

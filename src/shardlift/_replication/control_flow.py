@@ -1,7 +1,5 @@
 """Rules for equations that hold jaxprs: calls, loops, branches and maps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ operands, so the interpreter keeps a table of the other values only. A plain equ
 are not in the table costs a few dictionary look-ups.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The result of a replication proof, by output."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Hashable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Placing arrays on devices and reading them back."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from shardlift._lazy import lazy

@@ -4,8 +4,6 @@ One member, ``bytes``, holds all arrays; ``index`` is JSON and says where each o
 archive with one member per array, as `examples/record_legacy.py` writes it, can be read too.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

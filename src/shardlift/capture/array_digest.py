@@ -6,8 +6,6 @@ an axis and joining along it give the same digest. If all rows along the device 
 the digest of one row follows after a slash: copies of an array are recognised by it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

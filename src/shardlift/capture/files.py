@@ -1,7 +1,5 @@
 """Reading and writing captures. Nothing in a file is executed; a damaged file raises an error."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

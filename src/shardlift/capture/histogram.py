@@ -1,7 +1,5 @@
 """Histograms of times: bounded in size for any number of calls, and they can be added."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

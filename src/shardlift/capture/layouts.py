@@ -5,8 +5,6 @@ Of copies only their `root` is kept: the array without leading axes along which 
 same.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from enum import StrEnum

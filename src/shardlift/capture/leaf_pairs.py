@@ -1,7 +1,5 @@
 """Pairs the leaves of two trees that hold the same arrays, in whatever they are returned."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence

@@ -1,7 +1,5 @@
 """Merging the captures of the processes of one job."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence

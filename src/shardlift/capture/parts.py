@@ -4,8 +4,6 @@ A part is a capture itself, ``FILE.3`` for process 3. Parts are read as one capt
 FILE when all processes have ended: of one job there is FILE, or there are its parts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

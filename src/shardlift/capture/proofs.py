@@ -1,7 +1,5 @@
 """Combines the proofs of several programs or runs: what holds for all of them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

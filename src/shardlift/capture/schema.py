@@ -5,8 +5,6 @@ ignores unknown keys, so fields can be added; when a field changes its meaning, 
 raised and older readers refuse the file.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

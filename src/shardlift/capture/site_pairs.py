@@ -1,7 +1,5 @@
 """The names of a site, by which sites of two runs are paired."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from shardlift.capture.schema import SiteFacts

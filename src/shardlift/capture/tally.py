@@ -1,7 +1,5 @@
 """Facts that are counted: those that differ in their counts only are one."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Digests of source texts. The facts of a capture hold only for the texts it was recorded with."""
 
-from __future__ import annotations
-
 import hashlib
 
 

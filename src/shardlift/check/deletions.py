@@ -1,7 +1,5 @@
 """Deleting uses of removed names that have nothing left to do: imports, calls, functions."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

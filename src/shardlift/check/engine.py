@@ -1,7 +1,5 @@
 """The engine of `check`: runs the rules over files, without reading or printing them itself."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Gradients inside a mapped body: by which parameter, through which collectives."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

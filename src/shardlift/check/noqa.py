@@ -1,7 +1,5 @@
 """`# noqa: SL201` comments: what each suppresses, and which of their codes suppress nothing."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

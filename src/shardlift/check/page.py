@@ -1,7 +1,5 @@
 """The documentation page of a rule, for `shardlift rule` and the documentation."""
 
-from __future__ import annotations
-
 import textwrap
 
 from shardlift.source.model import Example, Level, Rule, dotted

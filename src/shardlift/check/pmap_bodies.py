@@ -1,7 +1,5 @@
 """Function bodies that were written for pmap, with one axis less, and now run in shard_map."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Words are searched as they are. Names of JAX are searched in every way that they
 `jax.tree_map`, an import of it, or an attribute of the name under which its module is imported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

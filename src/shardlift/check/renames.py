@@ -1,7 +1,5 @@
 """Uses of names that JAX no longer has, and the edits that put the successor in their place."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

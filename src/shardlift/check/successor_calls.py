@@ -4,8 +4,6 @@
 that does not have such a form is left alone.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

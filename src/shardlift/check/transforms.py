@@ -1,7 +1,5 @@
 """Pmapped functions that run inside another transform of JAX."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The command line: one module per command, imported only when the command is invoked."""
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import importlib

@@ -1,7 +1,5 @@
 """`shardlift check`: what is broken, slow or the old way, one rule code per line."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ A finding is recognised by its rule, its file and the text of its line: it stays
 are added above it. If a file has the same line several times, the number of findings counts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Looking at many files: reading them, and what is said of those that cannot be looked at."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """What a run of `check` found in all, whatever the format that it is printed in."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from dataclasses import dataclass

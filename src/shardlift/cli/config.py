@@ -1,7 +1,5 @@
 """A project: `[tool.shardlift]`, the JAX that its own metadata asks for, and its files."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

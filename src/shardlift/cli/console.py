@@ -1,7 +1,5 @@
 """The consoles that commands print to."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """The JSON document of a command: one schema for all of them (docs/agents.md)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

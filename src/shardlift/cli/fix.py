@@ -1,7 +1,5 @@
 """`shardlift fix`: what today's JAX removed, gets wrong or made slow is repaired; pmap stays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -4,8 +4,6 @@
 read without any. Whether a file is as in the index is decided here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

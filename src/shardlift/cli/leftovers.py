@@ -1,7 +1,5 @@
 """Lines of changed files that still speak of pmap or of a device axis, for a person to read."""
 
-from __future__ import annotations
-
 import io
 import re
 import tokenize

@@ -1,7 +1,5 @@
 """`shardlift migrate`: pmap rewritten to jax.jit(jax.shard_map(...)), as a diff or in place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

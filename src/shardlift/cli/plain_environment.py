@@ -1,7 +1,5 @@
 """The environment of programs that a command starts for itself: without settings of JAX."""
 
-from __future__ import annotations
-
 import os
 
 from shardlift.launch.program import virtual_devices

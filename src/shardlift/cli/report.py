@@ -1,7 +1,5 @@
 """``shardlift report``: show a capture."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """What the project has to require once it is rewritten: the lines, and the files with them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

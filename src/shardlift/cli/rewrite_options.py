@@ -1,7 +1,5 @@
 """What `fix` and `migrate` can be asked for: their common options, and what these need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

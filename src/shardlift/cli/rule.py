@@ -1,7 +1,5 @@
 """`shardlift rule`: explain one rule, or list all of them."""
 
-from __future__ import annotations
-
 import click
 from rich.table import Table
 from rich.text import Text

@@ -1,7 +1,5 @@
 """``shardlift run``: run a program unmodified, in one process or in several."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -1,7 +1,5 @@
 """`shardlift status`: how far a migration is, from what `check` counts."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter

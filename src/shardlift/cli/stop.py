@@ -1,7 +1,5 @@
 """How a command stops: with an error, or by a signal."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import importlib.util

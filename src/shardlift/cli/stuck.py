@@ -1,7 +1,5 @@
 """The stacks of a stuck job as text: which processes wait where."""
 
-from __future__ import annotations
-
 import linecache
 import os
 from collections.abc import Iterator, Sequence

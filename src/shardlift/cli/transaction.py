@@ -5,8 +5,6 @@ all new ones are in place. A command that is killed leaves that folder; nothing 
 no other command writes, until a person has put the texts back and deleted it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

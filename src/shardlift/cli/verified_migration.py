@@ -1,7 +1,5 @@
 """`migrate --verify`: the program is run before and after, and what does not hold is backed out."""
 
-from __future__ import annotations
-
 import glob
 import os
 import sys

@@ -1,7 +1,5 @@
 """``shardlift verify``: run two programs and compare them, call by call and leaf by leaf."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -6,8 +6,6 @@ job by a call, as soon as the program has imported JAX and before it can use a d
 program's own ``jax.distributed.initialize()`` finds that done.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import sys

@@ -4,8 +4,6 @@ All of it happens in a thread of its own. The main thread may be inside XLA, whi
 Python's lock and lets no Python signal handler run.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os

@@ -5,8 +5,6 @@ leader of its own session, so that what it started ends with it, and holds a soc
 launcher, so that it ends when the launcher does.
 """
 
-from __future__ import annotations
-
 import json
 import operator
 import os

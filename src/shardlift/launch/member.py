@@ -4,8 +4,6 @@ Each process writes its part of the record beside FILE: when the program ends,
 and from time to time before, so that a process that is killed leaves what it had seen.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import shlex

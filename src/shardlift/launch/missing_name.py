@@ -1,7 +1,5 @@
 """What stopped a program, if that is something which JAX or flax no longer has."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import re
 import sys

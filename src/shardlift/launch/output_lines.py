@@ -1,7 +1,5 @@
 """Cutting a stream of bytes into lines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Signals to a process that leads its own group, and to all that it started."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from contextlib import suppress

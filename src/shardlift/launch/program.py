@@ -1,7 +1,5 @@
 """Running a Python program inside this process as plain ``python`` would."""
 
-from __future__ import annotations
-
 import builtins
 import importlib.machinery
 import io

@@ -4,8 +4,6 @@ JAX knows better, once the program has called ``jax.distributed.initialize``. Th
 that ends before it does, or that never does: its record must not replace another process's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # The variables for the number of this process, and for how many there are. In this order: Slurm

@@ -1,7 +1,5 @@
 """The stack of a process, as ``faulthandler`` writes it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple

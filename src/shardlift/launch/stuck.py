@@ -1,7 +1,5 @@
 """Is a job stuck? Decided by the CPU time that its processes use, and by what they print."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ When one of them passes through a pmapped call, `add_hint` adds its cause and fi
 as a note; its type and text stay.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import tomllib

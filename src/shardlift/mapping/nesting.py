@@ -6,8 +6,6 @@ inner call without a mesh axis raises `NeedsInner`; the outermost call adds that
 mesh and traces again. A pmap that does not nest pays nothing for this.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """The sites of each function, and how long they live."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections.abc import Callable

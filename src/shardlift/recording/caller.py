@@ -1,7 +1,5 @@
 """Which frames and lines are the program's own, and what it calls its functions."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import linecache

@@ -3,8 +3,6 @@
 Each function that the program maps is handed to an observer, which returns what takes its place.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

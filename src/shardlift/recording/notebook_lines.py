@@ -1,7 +1,5 @@
 """The lines of a notebook that runs: which cell each is in, in tracebacks too."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Digests of the source files of a program. What is proven holds for these texts only."""
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -1,7 +1,5 @@
 """The lines that are printed when a recorded program has ended."""
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What should be changed at a site, with one function per kind of finding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The report as JSON, with the same numbers and findings as the other formats."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from typing import Any

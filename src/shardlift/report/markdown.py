@@ -1,7 +1,5 @@
 """Text from a run as Markdown: nothing in it is markup, and nobody is mentioned."""
 
-from __future__ import annotations
-
 import re
 
 from shardlift._escape import escape_control

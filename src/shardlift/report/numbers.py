@@ -1,7 +1,5 @@
 """The numbers of a report, from the facts of a capture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

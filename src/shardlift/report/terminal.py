@@ -1,7 +1,5 @@
 """The report for a terminal: one sentence, one block per site, and what was not seen."""
 
-from __future__ import annotations
-
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text

@@ -1,7 +1,5 @@
 """The content of a report, computed once for all formats."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Changes: what a migration does to a file, one object per place, and which of them are made."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A rewritten file before and after it gets what it needs: imports, and helpers or their import."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ This is for scripts and notebooks, and for projects with few sites, if the text 
 one row per device.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping

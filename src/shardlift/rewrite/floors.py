@@ -5,8 +5,6 @@ Found by running the written programs on the last releases of JAX 0.6 to 0.10, o
 from 0.2.28 on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.rewrite.changes import Change

@@ -1,7 +1,5 @@
 """The two calls that a pmap becomes, jit of a shard_map or of a helper, and their edits."""
 
-from __future__ import annotations
-
 import ast
 import io
 import tokenize

@@ -1,7 +1,5 @@
 """What is written, and the steps that write it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING

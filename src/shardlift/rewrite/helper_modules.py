@@ -1,7 +1,5 @@
 """The module that holds the helpers of several files, with what is there kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from shardlift.rewrite.call_format import Style

@@ -1,7 +1,5 @@
 """The text of a helper as a project would write it: its indent, its quotes, annotations or none."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

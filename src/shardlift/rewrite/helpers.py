@@ -6,8 +6,6 @@ three texts, in `helper_texts/spmd_map`: for the first axis of all arguments, wh
 donated, and with `in_axes`.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Where the helpers of a project live: one module that its files can import, or the file itself."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The order of imports, as isort has it. Text in, text out."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

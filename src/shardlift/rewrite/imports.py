@@ -5,8 +5,6 @@ not installed, imports go where the file itself imports JAX: in a `try`, below
 `if is_flax_available():` or a flag, or in the functions that need it.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

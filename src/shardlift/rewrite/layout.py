@@ -4,8 +4,6 @@ A folder does not say it: `src/` may have an `__init__.py` by mistake, a package
 and a checkout may have another name than the package in it. The imports that work today do.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import sys

@@ -5,8 +5,6 @@ explains it or that nbdev exports, a copy of another project, and one branch of 
 branch has the same function under `jax.jit` or `jax.vmap`.
 """
 
-from __future__ import annotations
-
 import ast
 import os
 import re

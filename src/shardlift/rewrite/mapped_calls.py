@@ -1,7 +1,5 @@
 """Where a mapped function is called, as far as names lead from its site to the calls."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator

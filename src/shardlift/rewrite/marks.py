@@ -1,7 +1,5 @@
 """Who rewrites a finding: asked of the steps that rewrite its file, without rewriting it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Meshes at the site: where in a function or module the line that makes one is written."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass
 

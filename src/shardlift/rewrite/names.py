@@ -1,7 +1,5 @@
 """Names of a file that a rewrite writes: the file's own name for jax, and what is shadowed."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """pmaps inside one another: those that are one call in another, and those that cannot be told."""
 
-from __future__ import annotations
-
 import ast
 from collections import defaultdict
 from collections.abc import Iterator

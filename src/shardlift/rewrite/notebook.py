@@ -1,7 +1,5 @@
 """Notebooks: edits made cell by cell. The JSON around them stays as it was, byte by byte."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The options of a pmap call, and their form for jit and shard_map."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass, field
 

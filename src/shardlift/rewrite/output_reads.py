@@ -10,8 +10,6 @@ flax's, which a file that imports it has for all its trees. Any other `x[0]` is 
 value may be needed on all devices, and nothing shows that what may be a tuple is slow to read.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

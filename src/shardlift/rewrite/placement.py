@@ -7,8 +7,6 @@ flax has its `replicate` instead of a helper. What works, and what is stacked or
 is left alone.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from functools import partial

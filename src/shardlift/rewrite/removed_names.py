@@ -4,8 +4,6 @@ Where there is no successor, the place is left as it is, with the sentence that 
 inside a guard for its name is skipped, and said to be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.renames import guarded_uses

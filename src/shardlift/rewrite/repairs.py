@@ -1,7 +1,5 @@
 """Which changes `fix` makes: all except for a pmap that jax.pmap of the target maps rightly."""
 
-from __future__ import annotations
-
 import ast
 
 from shardlift.check.rules import all_rules

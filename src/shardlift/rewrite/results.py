@@ -1,7 +1,5 @@
 """What comes of a migration: the new texts of files, and of the project as a whole."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field

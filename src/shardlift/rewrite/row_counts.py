@@ -5,8 +5,6 @@ for what they are called, wherever they stand: `n = jax.local_device_count()` in
 makes `x.reshape(n, -1)` rows in another. Where that is wrong, the written code raises an error.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator

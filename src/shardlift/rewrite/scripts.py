@@ -1,7 +1,5 @@
 """What runs when: which files are scripts, what runs once, and where devices may be touched."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

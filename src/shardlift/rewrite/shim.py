@@ -1,7 +1,5 @@
 """`--to shim`: jax.pmap becomes shardlift.pmap, and nothing else changes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

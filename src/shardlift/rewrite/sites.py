@@ -5,8 +5,6 @@ share a helper, `spmd_map`, and change by that name. pmaps directly inside one a
 `jax.jit(shard_map_per_device(f, …), …)` over a mesh of several axes. Every other site keeps pmap.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

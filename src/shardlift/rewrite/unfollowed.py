@@ -3,8 +3,6 @@
 A function of the project that is called pmap changes where it is defined, and so do its calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.rewrite.goal import Goal

@@ -1,7 +1,5 @@
 """What `fix` or `migrate` writes for an example of a rule: the page of the rule shows it."""
 
-from __future__ import annotations
-
 import re
 
 from shardlift.check.engine import check_text

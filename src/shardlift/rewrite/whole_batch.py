@@ -5,8 +5,6 @@ A recorded run has tried each step on the whole batch, over an axis of size 1: s
 over such an axis they return what they are given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """Edits of a text: applying them, and tracing positions back."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

@@ -13,8 +13,6 @@ need flax 0.12.7 for anything at all, and there all of them work.
   and `assert_tree_is_sharded` (chex 0.1.92).
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from shardlift.source.libraries import UNREPLICATE

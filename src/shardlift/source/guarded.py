@@ -5,8 +5,6 @@ of JAX's version that keeps the target away. A guard for something else hides no
 that does without JAX (`try: import jax`), or an `except Exception` around a training loop.
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """Idioms of pmap code: placing a value on every device, reading one replica back."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

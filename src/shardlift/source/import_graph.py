@@ -4,8 +4,6 @@ Imports are read from the texts, so no file is parsed for them; what a comment o
 counts for nothing.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

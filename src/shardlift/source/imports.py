@@ -3,8 +3,6 @@
 Comments, line breaks and the order of the other names do not change.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """Names of library functions that rules and rewrites recognise."""
 
-from __future__ import annotations
-
 # Libraries are recognised by name, even if their own source is part of the project.
 LIBRARIES = frozenset(
     {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}

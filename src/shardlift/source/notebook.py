@@ -1,7 +1,5 @@
 """Notebooks: the code cells of an .ipynb file as one Python text, and back to cell and line."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

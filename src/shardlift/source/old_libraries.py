@@ -4,8 +4,6 @@ The table beside this file was measured by `bench/old_libraries.py`, with import
 imports may still fail later, but one that does not import certainly does not work.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from importlib.resources import files

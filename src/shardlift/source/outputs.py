@@ -4,8 +4,6 @@ A look at the `return` statements, for findings. Nothing here is a proof: what i
 when it runs.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from dataclasses import replace

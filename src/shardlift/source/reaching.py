@@ -5,8 +5,6 @@ changes, for one name at a time: only statements that have the name, or that jum
 A function that is called later sees the bindings at the end of the scopes around it.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import itertools

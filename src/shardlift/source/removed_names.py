@@ -4,8 +4,6 @@ Names, and removed options of `jax.config`, are listed in `removed_names.toml`; 
 row against the installed JAX.
 """
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from collections import defaultdict

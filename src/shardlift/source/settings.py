@@ -1,7 +1,5 @@
 """Settings of a project, for both `check` and `migrate`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from shardlift.source.model import Version

@@ -1,7 +1,5 @@
 """Edits of whole statements: deleting, replacing, and inserting below."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Sequence

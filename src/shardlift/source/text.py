@@ -1,7 +1,5 @@
 """Source text: decoding and parsing files, with an error message if that fails."""
 
-from __future__ import annotations
-
 import io
 import sys
 import tokenize

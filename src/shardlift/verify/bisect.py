@@ -5,8 +5,6 @@ verdict names is undone. If no verdict names one, because the program fails or s
 the mapped functions differs, the changes are halved until one is found. No I/O here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

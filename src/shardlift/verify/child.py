@@ -1,7 +1,5 @@
 """The process that runs and records one program: ``python -m shardlift.verify.child JSON``."""
 
-from __future__ import annotations
-
 import atexit
 import sys
 

@@ -1,7 +1,5 @@
 """The environment of both programs: the same devices, hash seed and operations."""
 
-from __future__ import annotations
-
 import glob
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """Compares what two programs print, line by line, with times and the like masked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Running two programs one after the other, recording their calls, and comparing them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The outcome of a comparison as text, and as a tree for JSON."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An editor for tests: a client of the language server that runs in another process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

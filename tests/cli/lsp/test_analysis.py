@@ -1,7 +1,5 @@
 """What the language server says of a document, without an editor."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

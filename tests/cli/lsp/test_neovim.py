@@ -1,7 +1,5 @@
 """The language server in a real editor: Neovim's own client, without a screen."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

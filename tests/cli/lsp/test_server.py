@@ -1,7 +1,5 @@
 """The language server, as an editor talks to it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

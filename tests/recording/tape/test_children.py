@@ -1,7 +1,5 @@
 """Child processes leave a mark if they use JAX."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

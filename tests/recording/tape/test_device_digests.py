@@ -1,7 +1,5 @@
 """Digests that devices compute equal the digests of the same arrays on the host."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """What the tape keeps of arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """Calls of a program on tape."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

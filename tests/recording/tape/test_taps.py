@@ -1,7 +1,5 @@
 """What collectives exchange, wherever they stand."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """What is printed while tracing is left out."""
 
-from __future__ import annotations
-
 import io
 
 import jax

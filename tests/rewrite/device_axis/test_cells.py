@@ -1,7 +1,5 @@
 """Classes of values: what is known of two that become one, of their parts and of their elements."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

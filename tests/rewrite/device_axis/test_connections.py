@@ -3,8 +3,6 @@
 The program is written such that everything in it would lose its axis without that access.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """A bug of shardlift, planted in each phase: all arrays keep their device axis, and it is said."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Callable
 from typing import Any

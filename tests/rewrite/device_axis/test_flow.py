@@ -3,8 +3,6 @@
 Everything is proven here, so that only the flow of values decides.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

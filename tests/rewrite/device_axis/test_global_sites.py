@@ -1,7 +1,5 @@
 """What several recorded runs say together, and which of them are believed."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

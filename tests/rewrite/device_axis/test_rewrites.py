@@ -1,7 +1,5 @@
 """What `--to global` writes, to the letter, from a program and what a run proved of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Plain `jax.shard_map` at a site: where its mesh comes from, and how rows are taken and added."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

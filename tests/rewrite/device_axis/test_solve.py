@@ -1,7 +1,5 @@
 """The layout of each argument and output of a pmapped function, and why it is not another."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.capture.schema import Capture, SiteFacts

@@ -1,7 +1,5 @@
 """Which calls make stacked arrays or read a row of them, so that a rewrite can undo it."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

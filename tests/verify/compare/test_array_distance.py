@@ -1,7 +1,5 @@
 """Ulps against numpy.nextafter and against the sorted list of all numbers of a small type."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

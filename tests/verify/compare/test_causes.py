@@ -1,7 +1,5 @@
 """Likely causes of a difference between two arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

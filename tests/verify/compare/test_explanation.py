@@ -1,7 +1,5 @@
 """Explanations: findings in, causes out."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.capture.schema import Part

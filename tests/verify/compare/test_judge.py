@@ -1,7 +1,5 @@
 """Verdicts of captures made by hand: what is the same, what is not, what was not looked at."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import ml_dtypes

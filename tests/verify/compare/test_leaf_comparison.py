@@ -1,7 +1,5 @@
 """Two leaves: whether they can be compared, and how they differ."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

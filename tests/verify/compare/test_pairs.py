@@ -1,7 +1,5 @@
 """Which sites of two programs belong together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Collectives: each is compared with its partner, and what has none is said."""
 
-from __future__ import annotations
-
 import pytest
 
 from shardlift.verify.compare.verdicts import GapKind, ProgramVerdict, Side

@@ -3,8 +3,6 @@
 It has a docstring, which explains the rule, a function `visit`, and a `RULE` with the rest.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Text that the examples of several rules share."""
 
-from __future__ import annotations
-
 SPECS = "import jax\nfrom jax.sharding import PartitionSpec as P\n"
 LAX = "import jax\nfrom jax import lax\nfrom jax.sharding import PartitionSpec as P\n"
 # Around the body `f` of an example: a shard_map of it that is called with pmap's layout.

@@ -4,8 +4,6 @@ With Explicit axes, shard_map and sharding constraints raise an error for arrays
 the sharding that they ask for, as those of pmap programs often do not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

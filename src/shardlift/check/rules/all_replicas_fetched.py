@@ -5,8 +5,6 @@
 printed: `float(jax.device_get(loss)[0])`, which `fix` writes, is as quick.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The index is an array and not a number, so each row is a gather whose source is 
 time. `range` is slightly better. A loop over `.addressable_shards` moves no data at all.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

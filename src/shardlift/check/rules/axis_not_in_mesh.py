@@ -4,8 +4,6 @@ For pmap, `axis_name` defines the name. In a shard_map it must be an axis of the
 name is an error when the body is traced.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

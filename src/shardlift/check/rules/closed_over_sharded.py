@@ -4,8 +4,6 @@ shard_map does not split it: the body sees the whole array and broadcasts agains
 the result is right; on eight, an `(8, 3)` result becomes `(64, 3)` without any error.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ devices. `jax.shard_map` does the same only with `check_vma=False`; with its def
 change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.gradients import gradients, loss_is_reduced

@@ -6,8 +6,6 @@ results. A body that only returns `jnp.dot(x, w)` or `x @ w`, with `x` its one b
 row is the row of pmap's output.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Only pmap needs this axis. In `jax.shard_map`, `P('axis')` splits the batch with
 that was written for pmap gets blocks of another rank (SL705 to SL708).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

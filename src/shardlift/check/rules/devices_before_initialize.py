@@ -4,8 +4,6 @@ The first such call starts the backend for this process alone, and `initialize` 
 error.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Donation costs nothing if the input already has the sharding of the pmapped func
 is copied first and deleted afterwards, which needs the memory twice for a moment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

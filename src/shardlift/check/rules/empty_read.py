@@ -5,8 +5,6 @@ holds, and give other numbers in each run. Only reads that are certain are repor
 comparisons, reductions, and `.at[...].add` and the like.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ as a NumPy array or an array on one device. `jax.sharding.Mesh` has Auto axes, a
 is reported if the file builds a NamedSharding on the same mesh: it probably places its inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.rules._examples import SPECS

@@ -8,8 +8,6 @@ Reported where the source shows that an array is indexed, and not a tuple. `shar
 no such evidence: it writes a function that decides when it runs.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

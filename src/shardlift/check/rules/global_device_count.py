@@ -4,8 +4,6 @@ A pmapped function takes host-local arrays: each process passes as many rows as 
 `jax.device_count()` counts all processes, so it is right only if there is one.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ equal on all devices (`P()`). The `pmean` that pmap needed then gives a result t
 the number of devices. With Adam, the parameters barely show it; the moments do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.gradients import checked_gradients, loss_is_reduced, reductions_of

@@ -5,8 +5,6 @@ that are stacked, with one copy per device, the gradient of a loss with a `pmean
 the number of devices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.gradients import checked_gradients, loss_is_reduced

@@ -4,8 +4,6 @@ The new pmap does not synchronise where the old one did, and barriers that do no
 accelerator. Use `jax.experimental.multihost_utils.sync_global_devices` instead.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Unlike pmap, a jitted shard_map takes global arrays: a plain array counts as the
 in every process. Join the local parts first, with `jax.make_array_from_process_local_data`.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ for one example gets a stack of examples. A key of shape `(1, 2)` is an array of
 functions reject.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

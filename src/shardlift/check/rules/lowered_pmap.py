@@ -4,8 +4,6 @@ What `.lower(…).compile()` gives wants global arrays and returns global arrays
 from and to this process's own part, which a plain call does, is missing. It raises TypeError.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The first parameter is `axis_shapes` up to JAX 0.10 and `axis_sizes` in 0.12. It
 which the migration guide shows. Passing it by position works in every version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

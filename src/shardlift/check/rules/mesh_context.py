@@ -5,8 +5,6 @@
 `jax.experimental.pjit` finds its mesh by `with mesh:` only: make it a `jax.jit` first.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ The old pmap moved such an input to its devices. The new one raises, as jit does
 the argument is not the sharding that the mapped axis needs.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ JAX 0.10.2 and 0.12: with 4 devices and rows of shape (2, 3), `out_axes=-1` give
 of (2, 3, 4).
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Since JAX 0.8 pmap does not know the axes of an inner pmap and raises an error: 
 does not match. Use one `shard_map` over a mesh with two axes.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

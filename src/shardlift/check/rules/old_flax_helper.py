@@ -5,8 +5,6 @@
 a newer flax, which JAX 0.11 and later need anyway, they work and are left alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ The old name is deprecated since JAX 0.8. In the new function `check_rep` is `ch
 specs are keyword-only, and `axis_names` replaces `auto` and lists the opposite set of axes.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

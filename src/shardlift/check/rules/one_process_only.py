@@ -4,8 +4,6 @@ It uses the devices of all processes: the other processes must make the same cal
 order, or the one that called it waits forever.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ equal copies. `P()` for a value that differs between devices keeps the block of 
 default that is an error, with `check_vma=False` there is none.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 shardlift does not find the functions that the receiver maps with it, and does not rewrite them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

@@ -4,8 +4,6 @@ Setting or reading the option raises an error. The environment variable is ignor
 warning, and the program runs with the new pmap.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

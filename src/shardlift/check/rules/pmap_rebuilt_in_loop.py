@@ -4,8 +4,6 @@ pmap caches compiled programs by the function object, and a lambda or partial in
 new object each time. Measured on 8 CPU devices: 38 ms per call instead of 0.4 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

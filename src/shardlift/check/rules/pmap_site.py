@@ -4,8 +4,6 @@
 which new code should use directly. These findings list all sites that can be migrated.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ pmap should be the outermost transform, and is slower inside another one. In a p
 processes, the numbers change too (SL601).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.transforms import matches_under_transform

@@ -4,8 +4,6 @@ This is a good place to start a migration: all functions that are mapped by the 
 together with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

@@ -6,8 +6,6 @@ block with several rows is another mean. A body counts as written for pmap if th
 also pmapped, or if the caller passes an array with a leading device axis.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 pmap programs used them to read the shards of an output one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

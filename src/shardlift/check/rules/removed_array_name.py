@@ -1,7 +1,5 @@
 """A function or type of `jax.numpy`, `jax.random` or `jax.ops` that is gone."""
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.removed_names import NUMPY
 

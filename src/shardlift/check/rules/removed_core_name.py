@@ -1,7 +1,5 @@
 """A name of `jax.core`, or another part for libraries, that is gone or has moved."""
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.removed_names import CORE
 

@@ -4,8 +4,6 @@
 functions of NumPy with the same names keep theirs.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

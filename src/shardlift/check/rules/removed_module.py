@@ -4,8 +4,6 @@ The import fails before the program does anything else; many pmap programs of th
 here first.
 """
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.removed_names import FLAX, MODULES
 

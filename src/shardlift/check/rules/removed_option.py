@@ -1,7 +1,5 @@
 """A configuration option of the pmap era that JAX no longer has: setting or reading it raises."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

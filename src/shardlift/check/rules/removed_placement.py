@@ -6,8 +6,6 @@ A drop-in that stacks on the host first takes twice the memory of the result; on
 a device and `jax.make_array_from_single_device_arrays` takes none on top.
 """
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.model import GUIDE, Kind
 from shardlift.source.removed_names import PLACEMENT

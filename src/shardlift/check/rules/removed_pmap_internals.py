@@ -1,7 +1,5 @@
 """A name from `jax.interpreters.pxla` or `.xla` that held up the old pmap, and went with it."""
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.removed_names import PXLA
 

@@ -1,7 +1,5 @@
 """A keyword that `jax.pmap` no longer takes: `global_arg_shapes` raises since JAX 0.10."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.source.file import File

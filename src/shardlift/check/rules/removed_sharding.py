@@ -5,8 +5,6 @@ test for the old class is never true. `jax.SingleDeviceSharding`, which the migr
 names, has only ever been `jax.sharding.SingleDeviceSharding`.
 """
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.model import GUIDE
 from shardlift.source.removed_names import SHARDINGS

@@ -3,8 +3,6 @@
 The functions are the same, so the fix is safe.
 """
 
-from __future__ import annotations
-
 from shardlift.check.renames import removed_rule
 from shardlift.source.removed_names import TREES
 

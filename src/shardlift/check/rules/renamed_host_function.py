@@ -3,8 +3,6 @@
 They still work, warn at each call, and JAX says that they will go.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ By default `out_axes` is 0: the caller gets one copy for each device and reads t
 `out_axes=None` the output is one replicated value, and reading it costs nothing.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Each of them counts axes, and the block has one more: a transpose swaps other ax
 without an axis removes every axis of size one, a reshape moves the device axis into the data.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

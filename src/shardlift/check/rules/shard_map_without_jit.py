@@ -4,8 +4,6 @@ It then runs one operation at a time, each dispatched to all devices. Measured o
 170 ms per call instead of 0.9 ms. Reported at module level only, where no jit can be around it.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

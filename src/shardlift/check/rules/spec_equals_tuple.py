@@ -3,8 +3,6 @@
 Nothing is raised: the branch is just not taken any more. Compare with another PartitionSpec.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

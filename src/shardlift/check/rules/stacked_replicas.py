@@ -8,8 +8,6 @@ For JAX this array is sharded and not replicated, so every later `x[0]` is a gat
 `in_axes=None` in pmap, or `P()` in shard_map, there is one logical value instead.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ the `jax.jit` around it. `check_rep` is now `check_vma`, and `axis_names` replac
 the opposite set of axes. Each of the old keywords raises a TypeError.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

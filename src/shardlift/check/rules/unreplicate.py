@@ -7,8 +7,6 @@ A tree that a function gets and takes to the host in this way is a pmapped one, 
 uses pmap.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

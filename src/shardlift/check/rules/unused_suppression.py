@@ -4,8 +4,6 @@ Such a comment is a leftover of code that has changed, and would hide the next f
 of other linters, and codes that this run does not check, are not reported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ processes of 2 devices, a `psum` of 0, 1, 2, 3 gives 5 in the second process. Th
 error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from shardlift.check.transforms import matches_under_transform

@@ -1,7 +1,5 @@
 """``shardlift demo``: every command, on a pmap program from 2022 that comes with the package."""
 
-from __future__ import annotations
-
 import platform
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """``shardlift doctor``: what is installed here, and whether pmap works."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

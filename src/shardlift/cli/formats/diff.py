@@ -1,7 +1,5 @@
 """What a migration changes in a file, as a unified diff; in a notebook, cell by cell."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -1,7 +1,5 @@
 """Annotations for a GitHub workflow."""
 
-from __future__ import annotations
-
 from shardlift._escape import escape_control
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report

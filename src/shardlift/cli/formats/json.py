@@ -1,7 +1,5 @@
 """The report of `check` as JSON."""
 
-from __future__ import annotations
-
 from shardlift.check.rules import all_rules
 from shardlift.cli.check_report import Report
 from shardlift.cli.document import Item, document, item, place

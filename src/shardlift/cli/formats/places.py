@@ -1,7 +1,5 @@
 """How a place is written, and who rewrites what is there."""
 
-from __future__ import annotations
-
 from shardlift.source.model import Finding, Span
 
 

@@ -1,7 +1,5 @@
 """A run of a program as JSON: what was restored in it, and how it ended."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -3,8 +3,6 @@
 Whatever the repository says, names of files included, stands in code, where nothing is markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from shardlift.cli.formats.migration import Quoting, RewriteReport

@@ -1,7 +1,5 @@
 """SARIF 2.1.0, for code scanning."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import PurePath

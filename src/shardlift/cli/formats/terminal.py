@@ -1,7 +1,5 @@
 """The two formats for people: one line per finding, or the source with the span underlined."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The outcome of `verify` as JSON."""
 
-from __future__ import annotations
-
 from shardlift.cli.document import Item, document, item
 from shardlift.verify.compare.verdicts import EQUAL, ProgramVerdict, SiteVerdict
 from shardlift.verify.verdict_text import advice, basis, gap_lines, machine, sentence

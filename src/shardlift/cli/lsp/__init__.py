@@ -1,7 +1,5 @@
 """``shardlift lsp``: a language server, for editors."""
 
-from __future__ import annotations
-
 import click
 
 from shardlift.cli.stop import stop

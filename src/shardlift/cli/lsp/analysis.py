@@ -1,7 +1,5 @@
 """What a language server says of a document. Nothing is imported or run."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Documents of an editor: the text of a file, saved or not."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os

@@ -1,7 +1,5 @@
 """Findings, rules and rewrites as an editor wants them: diagnostics, hovers, code actions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The server: what an editor asks and tells, and the answers. Everything else is in `analysis`."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -5,8 +5,6 @@ beside the capture; those that are given another environment are not seen. A for
 folder of its own in it. No JAX here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import os

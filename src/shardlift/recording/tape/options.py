@@ -1,7 +1,5 @@
 """Options of the tape. No JAX here: they are sent to processes that have not imported it yet."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 KEEP = 64 * 2**20  # bytes of outputs, and of inputs, whose values are kept

@@ -1,7 +1,5 @@
 """The other program: which calls have collectives on tape, and which arrays differ from its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from shardlift.capture.layouts import digest_parts

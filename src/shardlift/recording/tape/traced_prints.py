@@ -4,8 +4,6 @@ That is no output of the program: how often a function is traced depends on who 
 what is recorded. No JAX here.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

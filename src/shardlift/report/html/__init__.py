@@ -1,7 +1,5 @@
 """The report as one HTML page: no script, no network, every string escaped."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from importlib import resources

@@ -1,7 +1,5 @@
 """Build HTML in which every string is escaped."""
 
-from __future__ import annotations
-
 import html
 
 

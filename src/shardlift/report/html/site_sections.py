@@ -1,7 +1,5 @@
 """One site on the page: its numbers and its findings."""
 
-from __future__ import annotations
-
 from shardlift.report.findings import ReportItem, timed
 from shardlift.report.html.markup import Markup, join, tag
 from shardlift.report.numbers import TIMES, TimeParts, percent, seconds, share

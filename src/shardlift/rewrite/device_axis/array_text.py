@@ -1,7 +1,5 @@
 """The new text of each place: instead of `replicate`, `shard`, and the calls that read rows."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

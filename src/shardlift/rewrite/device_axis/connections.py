@@ -12,8 +12,6 @@ and of all others the names that it has a word for. Frames are taken to be of th
 ask for the line of their caller.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """All files of a program together: its names, functions and classes, each with its cell."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The pmaps whose arrays may lose their device axis: their options, and what a run proved."""
 
-from __future__ import annotations
-
 import ast
 import os
 from collections import Counter

@@ -3,8 +3,6 @@
 Obstacles are data until they are shown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

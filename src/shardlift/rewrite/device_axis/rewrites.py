@@ -3,8 +3,6 @@
 The edits follow from the layouts: of sites, and of places that make or read arrays.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

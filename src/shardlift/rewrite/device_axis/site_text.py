@@ -6,8 +6,6 @@ touched: there, the mesh comes from the helper `device_mesh`. Where something ke
 the helper `per_row_of` around the function takes and adds the row of each device.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

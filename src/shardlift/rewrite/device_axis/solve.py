@@ -5,8 +5,6 @@ and every output in it is proven to be the same on all devices. Taking back the 
 may take away the proof of another, so this is repeated until nothing changes.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ Each idiom is a call of a library, or of a function of the program that does not
 here every entry of a shape has to be understood.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import NamedTuple

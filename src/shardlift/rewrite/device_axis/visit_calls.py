@@ -1,7 +1,5 @@
 """How calls pass on the values that they are given: of pmap, of libraries, of the program."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

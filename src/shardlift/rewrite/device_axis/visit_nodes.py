@@ -1,7 +1,5 @@
 """How each expression and statement passes on the values inside of it."""
 
-from __future__ import annotations
-
 import ast
 
 from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point

@@ -1,7 +1,5 @@
 """The distance between two arrays of the same shape: in bits, in ulps, and relative."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import dataclass

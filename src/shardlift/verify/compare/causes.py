@@ -1,7 +1,5 @@
 """What the difference between two arrays looks like; an empty text if like nothing known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from shardlift.capture.layouts import Array, bits_of, root

@@ -1,7 +1,5 @@
 """Compares what the collectives of a pair of sites exchange, up to rounding."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Results of two collectives: whether the same operations get the same numbers of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Explains why a site differs, from its findings and from its inputs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 

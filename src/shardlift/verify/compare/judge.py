@@ -1,7 +1,5 @@
 """Compares two captures: one verdict per site."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Two leaves: whether they can be compared, are identical, and how they differ."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from shardlift.capture.layouts import (

@@ -1,7 +1,5 @@
 """Pairs of sites, leaves and collectives of two programs that belong together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The processes of two jobs, compared one by one, and their verdicts merged."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

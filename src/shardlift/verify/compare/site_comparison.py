@@ -1,7 +1,5 @@
 """Compares one pair of sites: their calls, and the leaves of the outputs of each call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 

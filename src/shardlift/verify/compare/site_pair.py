@@ -1,7 +1,5 @@
 """One site of each program: what was recorded of both, and what the comparison finds."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from shardlift.capture.layouts import together

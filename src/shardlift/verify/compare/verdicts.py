@@ -1,7 +1,5 @@
 """The result of a comparison: one verdict per site, with its findings and causes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 

@@ -8,7 +8,7 @@ Each sample changes one place of one module of the package: a comparison is turn
 condition negated, a statement deleted, an element of a tuple or set dropped, a member of an enum
 exchanged for another one. Then the tests run, in a copy of the project, until the first failure:
 those of the package's folder, and the examples in the docstrings of the module; with `--then`,
-those of other folders, too, for what is tested elsewhere (tests/README.md says what).
+those of other folders, too, the slow ones included (tests/README.md says what is tested where).
 A mutant that no test notices is printed with its place: write the test, or see that the mutant
 means the same as the original. Tests that fail without a mutant are left out.
 """
@@ -19,7 +19,6 @@ import argparse
 import ast
 import copy
 import functools
-import itertools
 import os
 import queue
 import random
@@ -33,6 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -102,7 +102,7 @@ def _changes(node: ast.AST, members: dict[str, set[str]]) -> Iterator[tuple[str,
     body = getattr(node, "body", None)
     if isinstance(node, ast.FunctionDef | ast.If | ast.For | ast.With) and isinstance(body, list):
         for position, statement in enumerate(body):
-            if not isinstance(statement, KEPT) and not _is_docstring(statement):
+            if not isinstance(statement, KEPT) and not _changes_nothing(statement):
                 yield f"`{_brief(statement)}` deleted", _delete(position)
 
 
@@ -144,7 +144,10 @@ def _delete(position: int) -> Mutation:
     return change
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
+def _changes_nothing(statement: ast.stmt) -> bool:
+    """Whether it is a docstring, or `return None`: mostly what a function does anyway."""
+    if isinstance(statement, ast.Return):
+        return isinstance(statement.value, ast.Constant) and statement.value.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
@@ -260,7 +263,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=900, help="a mutant may take, or hangs")
     parser.add_argument("--minutes", type=float, default=600, help="start none after this time")
     asked = parser.parse_args()
-    options = ["-n", asked.workers, *([] if asked.slow else ["-m", "not slow"])]
+    quick = [] if asked.slow else ["-m", "not slow"]
     tests = {package: asked.tests or tests_of(package) for package in asked.packages}
     end = time.monotonic() + 60 * asked.minutes
     noticed, elsewhere, tried = Counter[str](), Counter[str](), Counter[str]()
@@ -271,19 +274,21 @@ def main() -> int:
             project = Path(folder) / f"project{number}"
             shutil.copytree(ROOT, project, ignore=skipped)
             copies.put(project)
-        together = ["-n", str(asked.jobs), *options[2:]]
-        all_tests = {*asked.then, *itertools.chain.from_iterable(tests.values())}
-        broken = broken_tests(project, sorted(all_tests), together)
+        together = ["-n", str(asked.jobs)]
+        broken = broken_tests(project, sorted({*chain(*tests.values())}), [*together, *quick])
+        broken += broken_tests(project, asked.then, together) if asked.then else []
         print(f"left out, since they fail without a mutant: {len(broken)}", *broken, flush=True)
 
         def check(package: str, mutant: Mutant) -> bool | None:
             """Whether the mutant is noticed; None if there was no time left to see."""
             project = copies.get()
+            stages = ((tests[package], quick, noticed), (asked.then, [], elsewhere))
             try:
-                for of, counted in ((tests[package], noticed), (asked.then, elsewhere)):
+                for of, which, counted in stages[: 2 if asked.then else 1]:
                     if time.monotonic() > end:
                         return None
-                    if of and is_noticed(mutant, project, of, [*options, *broken], asked.seconds):
+                    options = ["-n", asked.workers, *which, *broken]
+                    if is_noticed(mutant, project, of, options, asked.seconds):
                         counted[package] += 1
                         return True
                 return False

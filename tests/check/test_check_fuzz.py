@@ -13,13 +13,12 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(Heal
 @QUICK
 @given(st.text(max_size=80))
 def test_text_in_any_script(text: str) -> None:
-    program = f"import jax\nx = {text!r}; y = jax.tree_map(f, x)  # {text!r}\n"
+    before, after = f"import jax\nx = {text!r}; y = jax.tree", f"map(f, x)  # {text!r}\n"
+    program = f"{before}_{after}"
     report = check_text(program)
     if report.unreadable is None:
         (finding,) = report.findings
-        assert apply_edits(program, finding.edits) == program.replace(
-            "jax.tree_map", "jax.tree.map"
-        )
+        assert apply_edits(program, finding.edits) == f"{before}.{after}"
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,20 @@ def test_removed_keywords_are_renamed_or_deleted(before: str, after: str) -> Non
     assert apply_edits(head + before, edits) == head + after
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("jax.numpy.clip(x, a_max=1)", "pass it by position"),
+        ("jax.numpy.clip(a=x, a_max=1)", "use max"),
+        ("from jax import tree_map\ny = tree_map(f, x)", "use jax.tree_util.tree_map"),
+        ("y = jax.tree_map(f, x)", "use jax.tree.map"),
+    ],
+)
+def test_a_message_says_what_fix_writes(text: str, written: str) -> None:
+    finding = check_text(f"import jax\n{text}\n").findings[-1]
+    assert finding.message.endswith(written)
+
+
 def test_which_output_is_equal_everywhere() -> None:
     text = (
         "import jax\ndef step(s, x):\n    return s, jax.lax.pmean(x / 2, 'i'), x\n"

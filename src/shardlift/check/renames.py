@@ -78,9 +78,11 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     """A match for each use of a name that the target no longer has."""
     for node, row in _uses(file, rows):
         if _guard(file, node, row) is None:
-            text = sentence(row) + (f"; {why}" if why else "")
             successor = _other_successor(file, node, row)
             edits, imports = _fix(file, node, row)
+            is_name = isinstance(node, ast.alias) and row.same
+            written = replace(row, successor=".".join(importable(row))) if is_name else row
+            text = sentence(written) + (f"; {why}" if why else "")
             helpers = _copies(file, node) if edits else frozenset()
             yield Match(node, text, edits, imports, helpers, name=row.name, successor=successor)
 

@@ -10,7 +10,9 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import Home, is_example, is_test
 from shardlift.source.model import HelperRequest, Version
 from shardlift.source.processes import Evidence
-from shardlift.source.removed_names import ALL, Removed
+from shardlift.source.removed_names import ALL, KEYWORD_ROWS, Removed
+
+_ROWS = {row.name: row for row in (*ALL, *KEYWORD_ROWS.values())}
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,7 @@ class Migration:
             for change in file.refused:
                 if change.name and change.on_import:
                     paths.setdefault(change.name, set()).add(file.path)
-        rows = {row.name: row for row in ALL}
-        names = (NeededName(rows[name], tuple(sorted(files))) for name, files in paths.items())
+        names = (NeededName(_ROWS[name], tuple(sorted(files))) for name, files in paths.items())
         return tuple(sorted(names, key=lambda removed: (-len(removed.paths), removed.row.name)))
 
     @property
@@ -122,7 +123,7 @@ class Migration:
     def needed_below(self) -> Version | None:
         """The first JAX that the program does not run on: one that has no name that is left."""
         names = {change.name for file in self._program for change in file.refused}
-        rows = [row for row in ALL if row.name in names and row.name.startswith("jax.")]
+        rows = [_ROWS[name] for name in names if name.startswith("jax.")]
         return min((row.gone for row in rows if row.gone > (0,)), default=None)
 
     @property

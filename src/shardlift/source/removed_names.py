@@ -17,6 +17,7 @@ from shardlift.source.settings import Settings
 
 _DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _DELETE = "delete it"
+BY_POSITION = "pass it by position"
 _INTERNAL = "nothing replaces it: it was a part of how JAX works inside"
 
 
@@ -88,6 +89,12 @@ def _compose(row: Removed, then: Removed, rest: str) -> Removed:
     return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same, then.note)
 
 
+def _instead_of_keyword(new: str) -> str:
+    if new == "-":
+        return "delete it"
+    return f"use {new}" if new.isidentifier() else BY_POSITION
+
+
 PLACEMENT, TREES, SHARDINGS, PXLA, MODULES, NUMPY, CORE, FLAX = (
     tuple(_listed(group))
     for group in ("placement", "trees", "shardings", "pxla", "modules", "numpy", "core", "flax")
@@ -101,6 +108,12 @@ KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
     function: (version(release), renamed)
     for release, functions in _DATA["keywords"].items()
     for function, renamed in functions.items()
+}
+# The same as rows: `jax.numpy.clip(a_min=)`.
+KEYWORD_ROWS = {
+    (function, old): Removed(f"{function}({old}=)", gone, note=_instead_of_keyword(new))
+    for function, (gone, renamed) in KEYWORDS.items()
+    for old, new in renamed.items()
 }
 # The first release that has the keyword of today.
 KEYWORDS_SINCE: dict[str, Version] = {

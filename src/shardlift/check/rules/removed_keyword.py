@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Edit, Kind, Match, Rule, dotted
-from shardlift.source.removed_names import KEYWORDS
+from shardlift.source.removed_names import BY_POSITION, KEYWORD_ROWS, KEYWORDS
 from shardlift.source.scopes import end, position
 from shardlift.source.values import External, Instance, Known
 
@@ -28,14 +28,16 @@ def visit(file: File) -> Iterator[Match]:
             continue
         for keyword in call.keywords:
             if keyword.arg in renamed:
-                new, release = renamed[keyword.arg], dotted(gone)
-                way = f"use {new}" if new.isidentifier() else "pass it by position"
-                way = "delete it" if new == "-" else way
-                text = f"{function} has no keyword {keyword.arg} since JAX {release}: {way}"
-                edits, name = _edits(file, call, keyword, new), f"{function}({keyword.arg}=)"
+                row = KEYWORD_ROWS[function, keyword.arg]
+                edits, name, way = (
+                    _edits(file, call, keyword, renamed[keyword.arg]),
+                    row.name,
+                    row.note,
+                )
                 if (instead := _by_position(file, call, function)) is not None:
-                    edits, name = (_rename(file, keyword, instead),), ""
-                yield Match(keyword, text, edits, name=name)
+                    edits, name, way = (_rename(file, keyword, instead),), "", BY_POSITION
+                said = f"{function} has no keyword {keyword.arg} since JAX {dotted(gone)}: {way}"
+                yield Match(keyword, said, edits, name=name)
 
 
 def _calls(file: File) -> Iterator[tuple[ast.Call, str]]:
@@ -95,7 +97,7 @@ def _by_position(file: File, call: ast.Call, function: str) -> str | None:
 RULE = Rule(
     code="SL115",
     summary="a keyword argument that a function of JAX no longer has",
-    advice="Pass it by position, or use the keyword that the message names.",
+    advice="Change the call as the message says.",
     reference=CHANGELOG,
     names=tuple(KEYWORDS),
     words=("a_min", "a_max"),

@@ -16,17 +16,11 @@ optimizer = optax.adam(2e-2)
 def device_put_replicated(x, devices):
     """Put `x` on every device, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
-    spec = jax.sharding.PartitionSpec("devices")
-    rows = jax.sharding.NamedSharding(mesh, spec)
-
-    def put(x):
-        row = jnp.expand_dims(x, 0)
-        shape = (len(devices), *row.shape[1:])
-        if getattr(row, "weak_type", False):  # a Python number
-            return jax.device_put(jnp.broadcast_to(row, shape), rows)
-        return jax.make_array_from_callback(shape, rows, lambda _: row)
-
-    return jax.tree.map(put, x)
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
+    stack = jax.jit(jnp.broadcast_to, static_argnums=1, out_shardings=rows)
+    x = jax.device_put(x, whole)
+    return jax.tree.map(lambda y: stack(y, (len(devices), *y.shape)), x)
 
 
 def per_row(f):

@@ -55,6 +55,8 @@ LEAVES: dict[str, Callable[[], Any]] = {
 
 
 def _bits(x: Any) -> bytes:
+    if not x.size:
+        return b""  # JAX 0.10 cannot fetch what a jitted function returned
     key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(x) if key else x).tobytes()
 

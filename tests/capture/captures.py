@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from shardlift.capture.histogram import Histogram
+from shardlift.capture.counts import Histogram
 from shardlift.capture.schema import (
     HOST,
     Capture,

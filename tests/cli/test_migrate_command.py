@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from shardlift.cli.leftovers import find_leftovers
+from shardlift.cli.formats.migration import find_leftovers
 from shardlift.cli.migrate import migrate_command
 from shardlift.rewrite.changes import Change, ChangeId
 from shardlift.rewrite.results import FileResult, Migration

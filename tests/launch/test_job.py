@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import textwrap
 from functools import partial
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 import pytest
 
 from shardlift.launch import job as job_module
-from shardlift.launch.job import STUCK_STATUS, Failure, Job, Outcome
-from shardlift.launch.output_lines import Lines
+from shardlift.launch.job import STUCK_STATUS, Failure, Job, Lines, Outcome, signal_group
 from shardlift.launch.program import Program
 from shardlift.launch.stuck import StuckJob, WhenStuck
+from tests import children
+from tests.processes.harness import assert_gone
 
 WHO = """
 import json, os, signal, sys, time
@@ -192,3 +194,30 @@ def test_a_stuck_job_shows_its_stacks(
     assert [(state.process, state.ended) for state in stuck.states] == [(0, False), (1, False)]
     assert outcome == (Outcome(STUCK_STATUS, stuck=stuck) if end else Outcome(0))
     assert [line for _, _, line in lines] == ["went on"] * (0 if end else 2)
+
+
+LEAVES_A_CHILD = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+"""
+
+
+def test_what_a_process_has_left_behind_is_ended():
+    with children.Child([sys.executable, "-c", LEAVES_A_CHILD]) as leader:
+        leader.finish(check=True)
+        os.killpg(leader.pid, 0)  # a member is left
+        signal_group(leader, signal.SIGKILL)
+        assert_gone([leader.pid])
+
+
+def test_another_process_with_the_same_id_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    sent: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, number: sent.append(pid))
+    with children.Child([sys.executable, "-c", "pass"]) as ended:
+        ended.finish(check=True)
+        signal_group(ended, signal.SIGTERM)
+        assert sent == [ended.pid]
+        monkeypatch.setattr(ended, "pid", os.getpid())  # as if it had been given away
+        signal_group(ended, signal.SIGTERM)
+        assert len(sent) == 1
+        monkeypatch.undo()

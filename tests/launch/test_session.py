@@ -1,5 +1,6 @@
 """Options travel to other processes, and each process of a job has its own."""
 
+import io
 import os
 import queue
 import random
@@ -21,7 +22,13 @@ from shardlift._legacy import Uses
 from shardlift.launch import session as launch_session
 from shardlift.launch.member import Member
 from shardlift.launch.program import Program
-from shardlift.launch.session import RunOptions, RunSession, from_json, to_json
+from shardlift.launch.session import (
+    RunOptions,
+    RunSession,
+    from_json,
+    leave_out_traced_prints,
+    to_json,
+)
 from shardlift.recording.tape.options import TapeOptions
 
 
@@ -280,3 +287,19 @@ def test_what_is_newer_is_written_last() -> None:
     older.join(60)
     newer.join(60)
     assert written == ["older", "newer"]
+
+
+def test_what_is_printed_while_tracing_is_left_out() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    leave_out_traced_prints(stream)
+
+    @jax.jit
+    def f(x):
+        print("traced", file=stream)
+        return x
+
+    print("before", file=stream)
+    f(1.0)
+    print("after", file=stream)
+    stream.seek(0)
+    assert stream.read() == "before\nafter\n"

@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 
 from shardlift.cli.stuck import explain_stuck
-from shardlift.launch.stacks import StackFrame, parse_dump
-from shardlift.launch.stuck import Activity, StuckClock, StuckJob, StuckProcess, cpu_seconds
+from shardlift.launch.stuck import (
+    Activity,
+    StackFrame,
+    StuckClock,
+    StuckJob,
+    StuckProcess,
+    cpu_seconds,
+    parse_dump,
+)
 from tests import children
 
 LIMIT = 60.0

@@ -12,8 +12,7 @@ import pytest
 
 import shardlift
 from shardlift._legacy import names, options
-from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import Uses
+from shardlift._legacy.patches import Patches, Uses
 
 DEVICES = jax.devices()
 ROWS = np.arange(24, dtype=np.float32).reshape(8, 3)

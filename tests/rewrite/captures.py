@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Mapping
 
 from shardlift.capture.schema import Capture, Proof, SiteFacts
-from shardlift.capture.text_digest import digest
 from shardlift.rewrite.device_axis.global_sites import GlobalSite as Pmapped
 from shardlift.rewrite.device_axis.global_sites import find_program_sites
 from shardlift.source.project import Project
@@ -18,7 +17,7 @@ def dated(capture: Capture | None, texts: Mapping[str, str]) -> list[Capture]:
         return []
     known = {path.rpartition("/")[2] for path in capture.sources}
     new = [path for path in texts if path.rpartition("/")[2] not in known]
-    sources = {path: digest(read_source(path, texts[path].encode()).text) for path in new}
+    sources = {path: read_source(path, texts[path].encode()).digest for path in new}
     return [dataclasses.replace(capture, sources=sources | capture.sources)]
 
 

@@ -19,8 +19,7 @@ from shardlift.facts import Recorder
 from shardlift.recording.site_records import SiteKey
 from shardlift.recording.tape.host_arrays import read_array
 from shardlift.recording.tape.options import KEEP, TAPPED, TapeOptions
-from shardlift.recording.tape.reference_run import ReferenceRun
-from shardlift.recording.tape.tape import Tape
+from shardlift.recording.tape.tape import ReferenceRun, Tape
 from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import SiteVerdict

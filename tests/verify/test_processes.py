@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardlift.verify.compare.array_distance import Tolerance
-from shardlift.verify.compare.judge import judge
-from shardlift.verify.compare.processes import judge_processes, merge_verdicts
+from shardlift.verify.compare.judge import judge, judge_processes, merge_verdicts
 from shardlift.verify.compare.verdicts import Gap, GapKind
 from tests import children
 from tests.verify.recording import batch, by_hand

@@ -28,8 +28,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from shardlift._import_hook import AfterImport
-from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import Uses
+from shardlift._legacy.patches import Patches, Uses
 
 if TYPE_CHECKING:
     from shardlift.source.model import Version

@@ -17,9 +17,8 @@ from jax.sharding import NamedSharding
 
 from shardlift import _compat
 from shardlift._legacy.indexing import row_buffers
-from shardlift._legacy.patches import Patches
+from shardlift._legacy.patches import Patches, Uses
 from shardlift._legacy.placeholders import placeholder
-from shardlift._legacy.uses import Uses
 
 
 def restore(patches: Patches, uses: Uses) -> None:

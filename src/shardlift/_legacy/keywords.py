@@ -12,8 +12,7 @@ import jax
 
 from shardlift._legacy.modules import when_imported
 from shardlift._legacy.names import KEYWORDS
-from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import Uses
+from shardlift._legacy.patches import Patches, Uses
 
 
 def restore(patches: Patches, uses: Uses) -> None:

@@ -21,8 +21,7 @@ from shardlift import _compat
 from shardlift._legacy.indexing import row_buffers, row_of_block
 from shardlift._legacy.modules import when_imported
 from shardlift._legacy.names import RANDOM_KEYS
-from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import Uses
+from shardlift._legacy.patches import Patches, Uses
 from shardlift._own_files import is_own
 from shardlift.source.model import Version
 

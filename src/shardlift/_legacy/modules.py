@@ -17,9 +17,8 @@ from typing import Any
 
 from shardlift._import_hook import AfterImport
 from shardlift._legacy import former, names
-from shardlift._legacy.patches import Patches
+from shardlift._legacy.patches import Patches, Uses
 from shardlift._legacy.placeholders import placeholder
-from shardlift._legacy.uses import Uses
 
 _ABSENT: Any = object()
 # Packages of restored modules: the import of `jax.tools.colab_tpu` does not load `jax.tools`.

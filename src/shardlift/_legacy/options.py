@@ -14,8 +14,7 @@ import jax
 
 from shardlift import _compat
 from shardlift._legacy.names import OPTIONS
-from shardlift._legacy.patches import Patches
-from shardlift._legacy.uses import Uses
+from shardlift._legacy.patches import Patches, Uses
 
 
 def restore(patches: Patches, uses: Uses, environ: Mapping[str, str] = os.environ) -> None:

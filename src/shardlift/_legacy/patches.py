@@ -1,5 +1,7 @@
-"""Changes to attributes and dictionaries that can be undone in reverse order."""
+"""Changes that can be undone in reverse order, and which of the restored names a program used."""
 
+import functools
+from collections import Counter
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -71,3 +73,38 @@ class Patches:
                 errors.append(error)
         if errors:
             raise ExceptionGroup("some changes could not be undone", errors)
+
+
+class Uses(Counter[str]):
+    """Name -> how often it was looked up; for a function of this package, called.
+
+    >>> uses = Uses()
+    >>> uses.note("jax.tree_map")
+    >>> dict(uses)
+    {'jax.tree_map': 1}
+    """
+
+    recorder: Any = None  # a `shardlift.facts.Recorder`
+
+    def note(self, name: str) -> None:
+        """Count one more use, if it is the program's own."""
+        if self.recorder is not None:
+            if self.recorder.is_apart():
+                return
+            self.recorder.used(name)
+        self[name] += 1
+
+    def counter(self, name: str) -> Callable[[], None]:
+        """A function that notes one more use of ``name``."""
+        return lambda: self.note(name)
+
+    def count_calls(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        """``function``, with a use of ``name`` noted at each call."""
+
+        @functools.wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.note(name)
+            return function(*args, **kwargs)
+
+        counted.__counts_calls__ = True  # type: ignore[attr-defined]
+        return counted

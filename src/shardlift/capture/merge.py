@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from shardlift.capture.histogram import added
+from shardlift.capture.counts import add_alike, added
 from shardlift.capture.schema import Capture, LeafFacts, Process, Proof, SiteFacts, Times
-from shardlift.capture.tally import add_alike
 
 
 def merge(captures: Iterable[Capture]) -> Capture:

@@ -4,8 +4,7 @@ import linecache
 import os
 from collections.abc import Iterator, Sequence
 
-from shardlift.launch.stacks import StackFrame
-from shardlift.launch.stuck import StuckJob, StuckProcess
+from shardlift.launch.stuck import StackFrame, StuckJob, StuckProcess
 
 _IN_STEP = (
     "every process must make the same calls in the same order; print and save under "

@@ -8,6 +8,7 @@ launcher, so that it ends when the launcher does.
 import json
 import operator
 import os
+import re
 import selectors
 import signal
 import socket
@@ -18,15 +19,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import IO
+from typing import IO, Any
 
 from shardlift.launch.child import Place
 from shardlift.launch.control import DUMP_SIGNAL
-from shardlift.launch.output_lines import Lines
-from shardlift.launch.process_group import signal_group
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions, to_json
-from shardlift.launch.stacks import parse_dump
 from shardlift.launch.stuck import (
     Activity,
     StuckClock,
@@ -34,6 +32,7 @@ from shardlift.launch.stuck import (
     StuckProcess,
     WhenStuck,
     cpu_seconds,
+    parse_dump,
 )
 
 Emit = Callable[[int, str, str], None]  # process, "stdout" or "stderr", a line
@@ -44,6 +43,31 @@ _DUMP = 1.0  # how long processes have to write their stacks, in seconds
 _WRITING = 20.0  # how long a process that is to end has to write its record
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 STUCK_STATUS = 79  # after the last status of sysexits.h, before the statuses of signals
+
+
+class Lines:
+    r"""Calls ``take`` with each line; a carriage return ends one too, as progress bars use it.
+
+    >>> seen = []
+    >>> lines = Lines(seen.append)
+    >>> for chunk in (b"one\ntw", b"o\r50%\r", b"end", b""):
+    ...     lines.feed(chunk)
+    >>> seen
+    ['one', 'two', '50%', 'end']
+    """
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        """``take`` is called with each line, without its end."""
+        self.take = take
+        self.rest = b""
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what was read; nothing means the end of the stream."""
+        *lines, self.rest = re.split(rb"\r\n|\n|\r(?!$)", self.rest + chunk)
+        if not chunk and self.rest:
+            lines, self.rest = [*lines, self.rest.rstrip(b"\r")], b""
+        for line in lines:
+            self.take(line.decode(errors="replace"))
 
 
 @dataclass(frozen=True)
@@ -330,3 +354,24 @@ def free_port() -> int:
         s.bind(("127.0.0.1", 0))
         port: int = s.getsockname()[1]
         return port
+
+
+def signal_group(leader: subprocess.Popen[Any], number: int) -> None:
+    """Send a signal to all that is left of a group.
+
+    The id of a leader that was waited for may belong to another process by now. The kernel does
+    not give it away as long as the group has a member; if it is in use, the group is gone.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        if leader.poll() is None or not _in_use(leader.pid):
+            os.killpg(leader.pid, number)
+
+
+def _in_use(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -170,3 +170,12 @@ def report_uncaught(error: BaseException) -> tuple[int, str]:
     sys.excepthook(type(error), error, error.__traceback__)
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     return status, "".join(traceback.format_exception(error))
+
+
+def plain_environment(devices: int | None) -> dict[str, str]:
+    """The environment without settings of JAX; with virtual CPU devices if a number is given."""
+    current = os.environ.items()
+    env = {k: v for k, v in current if not k.startswith("JAX_") and k != "XLA_FLAGS"}
+    if devices is not None:
+        virtual_devices(devices, env)
+    return env | {"PYTHONIOENCODING": "utf-8", "PYTHONUNBUFFERED": "1"}

@@ -24,7 +24,6 @@ from shardlift.launch.program import Program
 from shardlift.recording.summary import list_counts
 from shardlift.recording.tape.children import Children
 from shardlift.recording.tape.options import TapeOptions
-from shardlift.recording.tape.traced_prints import leave_out_traced_prints
 from shardlift.source.model import Version
 
 if TYPE_CHECKING:
@@ -148,8 +147,7 @@ class RunSession:
         if self.options.tape is None:
             return None
         from shardlift.capture.files import read
-        from shardlift.recording.tape.reference_run import ReferenceRun
-        from shardlift.recording.tape.tape import Tape
+        from shardlift.recording.tape.tape import ReferenceRun, Tape
 
         self._children.leave_out(sys.modules["jax"])
         path = self.options.reference
@@ -307,3 +305,19 @@ def uses_text(uses: Uses, version: str, program: Program) -> list[str]:
     where = shlex.quote(folder or ".")
     lines = ["; ".join(part for part in parts if part)] if any(parts) else []
     return [*lines, f"next: shardlift check {where}"]
+
+
+def leave_out_traced_prints(stream: Any) -> None:
+    """From now on, drop what is written to a stream of text while JAX traces a function.
+
+    That is no output of the program: how often a function is traced depends on who maps it and on
+    what is recorded.
+    """
+    write = stream.write
+
+    def write_unless_tracing(text: str) -> int:
+        # It is imported with JAX; before that, nothing is traced.
+        tracing = getattr(sys.modules.get("shardlift._compat"), "tracing", None)
+        return len(text) if tracing is not None and tracing() else int(write(text))
+
+    stream.write = write_unless_tracing

@@ -22,8 +22,7 @@ from shardlift.mapping.meshes import in_context_mesh
 from shardlift.mapping.plan import Plan, permit_trace
 from shardlift.mapping.processes.bridge import Bridge
 from shardlift.mapping.site import MappedFunction
-from shardlift.recording.compilations import Signature, signature
-from shardlift.recording.placements import placement_by, placement_of
+from shardlift.recording.compilations import Signature, placement_by, placement_of, signature
 from shardlift.recording.programs import proofs
 from shardlift.recording.row_equality import Comparison, compare
 from shardlift.recording.site_records import clip

@@ -1,21 +1,27 @@
-"""Facts about a pmap when it is made, and about the process."""
+"""Facts about a pmap when it is made, about the process, and about its source files."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import os
 import platform
+import sys
 import uuid
+from pathlib import Path
 from typing import Any
 
 import jax
 
 import shardlift
 from shardlift import _compat
+from shardlift._own_files import is_own
 from shardlift.capture.schema import Process
 from shardlift.mapping import pmap, registry
 from shardlift.mapping.pmap_options import check_options
 from shardlift.mapping.site import MappedFunction
+from shardlift.recording.caller import GLUE, shown
+from shardlift.source.text import UnreadableError, read_source
 
 _OPTIONS = set(inspect.signature(pmap).parameters) - {"fun", "reshard", "view"}
 
@@ -92,3 +98,36 @@ def _agree_on_name(process: int) -> str:
     except jax.errors.JaxRuntimeError:  # process 0 is not recorded, or the service is gone
         return ""
     return invented
+
+
+def sources() -> dict[str, str]:
+    """Digests of the Python files and notebooks of this program, without installed packages.
+
+    What is proven holds for these texts only.
+    """
+    digests: dict[str, str] = {}
+    for path in sorted({*_files()}):
+        try:
+            status = os.stat(path)
+            digests[shown(path)] = _digest(path, status.st_mtime_ns, status.st_size)
+        except (OSError, UnreadableError):
+            continue
+    return digests
+
+
+@functools.cache  # a job of many processes writes its capture again and again
+def _digest(path: str, _changed: int, _size: int) -> str:
+    return read_source(path, Path(path).read_bytes()).digest
+
+
+def _files() -> list[str]:
+    paths = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if not isinstance(path, str) or name.partition(".")[0] in GLUE:
+            continue
+        if path.endswith((".py", ".ipynb")):
+            whole = os.path.abspath(path)
+            if is_own(whole) and is_own(os.path.realpath(whole)):
+                paths.append(whole)
+    return paths

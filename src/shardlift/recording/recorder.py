@@ -34,9 +34,8 @@ from shardlift.recording.inspector import Inspector
 from shardlift.recording.mapped_calls import move_of
 from shardlift.recording.notebook_lines import first_lines
 from shardlift.recording.output_reads import observed_reads
-from shardlift.recording.process import job_name, process_facts
+from shardlift.recording.process import job_name, process_facts, sources
 from shardlift.recording.site_records import SiteKey, SiteRecord, clip
-from shardlift.recording.sources import sources
 from shardlift.recording.summary import summarise
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from shardlift.capture.histogram import Histogram
+from shardlift.capture.counts import Histogram, Tally
 from shardlift.capture.proofs import of_all_programs
 from shardlift.capture.schema import (
     ArrayForm,
@@ -23,7 +23,6 @@ from shardlift.capture.schema import (
     Times,
     WholeBatchTrial,
 )
-from shardlift.capture.tally import Tally
 from shardlift.recording.compilations import Signature, reasons
 
 # Of each site at most this many of each.

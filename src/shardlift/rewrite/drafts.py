@@ -1,10 +1,11 @@
 """A rewritten file before and after it gets what it needs: imports, and helpers or their import."""
 
 import ast
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.helpers import definitions, extended, import_block, required
+from shardlift.rewrite.helpers import definitions, emit, extended, import_block, required
 from shardlift.rewrite.home import Home, beside
 from shardlift.rewrite.import_order import in_order
 from shardlift.rewrite.imports import (
@@ -19,6 +20,7 @@ from shardlift.rewrite.imports import (
     not_there,
     unused_imports,
 )
+from shardlift.rewrite.layout import Exists
 from shardlift.rewrite.notebook import (
     edit_cells,
     emptied_cells,
@@ -29,7 +31,7 @@ from shardlift.rewrite.notebook import (
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import Edit, HelperRequest, Span
-from shardlift.source.scopes import index_of
+from shardlift.source.scopes import grouped, index_of
 from shardlift.source.text import read_source
 
 
@@ -129,3 +131,33 @@ def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
         return None  # an earlier migration wrote them
     helpers = [*asked, *(helper.name for helper in required(requests))]
     return next((name for name in helpers if name in bound), None)
+
+
+def helper_modules(
+    results: Sequence[FileResult], read: Callable[[str], bytes], exists: Exists
+) -> tuple[FileResult, ...]:
+    """The modules of helpers that these files import, with all that the files need."""
+    users = grouped((r for r in results if r.helpers), lambda result: result.home.path)
+    modules: list[FileResult] = []
+    rewritten = {result.path: result.after for result in results}
+    for path, files in users.items():
+        if path is None:
+            continue  # they hold their own
+        before = read_source(path, read(path)).text if exists(path) else ""
+        requests = frozenset[HelperRequest]().union(*(file.helpers for file in files))
+        texts = [file.before for file in files if file.path.endswith(".py")]
+        style = Style.of_helpers(before or "\n".join(texts))
+        text = helper_module(rewritten.get(path, before), requests, style)
+        modules.append(FileResult(path, before, text))
+    return tuple(modules)
+
+
+def helper_module(existing: str, requests: Iterable[HelperRequest], style: Style) -> str:
+    """The text of a package's module of helpers, with what is there kept."""
+    if not existing.strip():
+        return emit(requests, style)
+    text, missing, imports = extended(existing, requests, style)
+    if text == existing and not missing:
+        return existing
+    text = add_imports(text, imports)
+    return f"{text.rstrip()}\n\n\n{definitions(missing, style)}" if missing else text

@@ -16,9 +16,8 @@ from shardlift.capture.schema import Capture
 from shardlift.check.prefilter import active_codes
 from shardlift.check.rules import all_rules
 from shardlift.rewrite.changes import Change, Decisions
-from shardlift.rewrite.drafts import finish
+from shardlift.rewrite.drafts import finish, helper_modules
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.helper_modules import helper_modules
 from shardlift.rewrite.helpers import LONG_HELPERS, SHORT_HELPERS
 from shardlift.rewrite.home import MODULE, Home, find_homes, no_home
 from shardlift.rewrite.layout import Exists, Layout

@@ -8,8 +8,8 @@ from shardlift.check.engine import FileReport
 from shardlift.rewrite import removed_names, sites
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.left_alone import explains_pmap
+from shardlift.rewrite.nested import is_repair
 from shardlift.rewrite.passes import STEPS
-from shardlift.rewrite.repairs import is_repair
 from shardlift.rewrite.sites import count, leaving_sites, rewrite_if_most, why_all_stay
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN

@@ -4,9 +4,11 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
+from shardlift.check.rules import all_rules
 from shardlift.rewrite.options import Options, read_options
-from shardlift.source.file import File
+from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
+from shardlift.source.model import Kind, Match
 from shardlift.source.scopes import last_name
 from shardlift.source.sites import Role, surely_mapped
 from shardlift.source.values import Known
@@ -111,3 +113,21 @@ def _holder(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return last_name(node)
+
+
+def is_repair(file: File, match: Match) -> bool:
+    """Whether `fix` makes a change, or says why it does not.
+
+    It makes all except for those of a pmap that jax.pmap of the target maps rightly.
+    """
+    return match.kind not in (Kind.SITE, Kind.VALUE) or match.node in _nested(file)
+
+
+@remembered
+def _nested(file: File) -> set[ast.AST]:
+    """The sites of pmaps inside one another, if the target refuses them."""
+    rule = all_rules()["SL204"]
+    if file.target < rule.since or not file.mentions:
+        return set()
+    found = {match.node for match in rule.visit(file)}
+    return {*found, *tangled(file)} if found else found

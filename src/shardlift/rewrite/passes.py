@@ -16,8 +16,8 @@ from shardlift.rewrite import output_reads, placement, removed_names, shim, site
 from shardlift.rewrite.alignment import keep_aligned
 from shardlift.rewrite.changes import Change, ChangeId, notebook_id
 from shardlift.rewrite.goal import Goal, Step
+from shardlift.rewrite.nested import is_repair
 from shardlift.rewrite.notebook import edit_cells
-from shardlift.rewrite.repairs import is_repair
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span

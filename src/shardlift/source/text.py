@@ -1,5 +1,6 @@
 """Source text: decoding and parsing files, with an error message if that fails."""
 
+import hashlib
 import io
 import sys
 import tokenize
@@ -25,6 +26,12 @@ class Source:
     def lines(self) -> list[str]:
         """The lines with their ends; the last is empty if the text ends in one."""
         return [self.text[a:b] for a, b in pairwise([*line_starts(self.text), len(self.text)])]
+
+    @cached_property
+    def digest(self) -> str:
+        """A short digest of the text: what a run showed holds only for the text that ran."""
+        content = self.text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def usual_quote(text: str) -> str:

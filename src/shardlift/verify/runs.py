@@ -24,8 +24,7 @@ from shardlift.verify.bisect import identity, unstable_sites
 from shardlift.verify.child_environment import environment, is_made_deterministic
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun
-from shardlift.verify.compare.judge import notes_on_jits
-from shardlift.verify.compare.processes import judge_processes
+from shardlift.verify.compare.judge import judge_processes, notes_on_jits
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side, Verdict
 
 STUCK_AFTER = 60.0  # seconds without CPU use and output after which a job is ended

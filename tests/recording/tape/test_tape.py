@@ -14,8 +14,7 @@ from shardlift.recording.site_records import SiteKey, SiteRecord
 from shardlift.recording.tape import host_arrays
 from shardlift.recording.tape.host_arrays import read_array
 from shardlift.recording.tape.options import TapeOptions
-from shardlift.recording.tape.reference_run import ReferenceRun
-from shardlift.recording.tape.tape import Tape
+from shardlift.recording.tape.tape import ReferenceRun, Tape
 
 ROWS = np.arange(48, dtype=np.float32).reshape(8, 6)
 

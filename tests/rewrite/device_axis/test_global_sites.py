@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from shardlift.capture.schema import Capture, Proof, SiteFacts
-from shardlift.capture.text_digest import digest
 from shardlift.rewrite.device_axis.rewrites import analyse
 from shardlift.rewrite.device_axis.solve import AxisLayout, decide, findings
 from shardlift.source.project import Project
@@ -37,7 +36,7 @@ def recorded(*needs: tuple[int, ...] | None, size: int = 8) -> SiteFacts:
 
 
 def run(*needs: tuple[int, ...] | None, text: str = TEXT, size: int = 8) -> Capture:
-    return Capture(sites=(recorded(*needs, size=size),), sources={"m.py": digest(text)})
+    return Capture(sites=(recorded(*needs, size=size),), sources={"m.py": Source("", text).digest})
 
 
 def outputs(*captures: Capture) -> tuple[list[AxisLayout], str]:
@@ -88,8 +87,8 @@ def test_a_recording_counts_for_a_copy_of_its_file() -> None:
     copied = dataclasses.replace(
         facts,
         sites=tuple(dataclasses.replace(site, file="old.py") for site in facts.sites),
-        sources={"old.py": digest(TEXT)},
+        sources={"old.py": Source("", TEXT).digest},
     )
     assert outputs(copied)[0] == [WHOLE, WHOLE]
-    other = dataclasses.replace(copied, sources={"old.py": digest(TEXT + "# more")})
+    other = dataclasses.replace(copied, sources={"old.py": Source("", TEXT + "# more").digest})
     assert {*outputs(other)[0]} == {STACKED}

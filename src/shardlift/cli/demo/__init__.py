@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from shardlift import __version__
-from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import need_jax, stop
+from shardlift.launch.program import plain_environment
 
 BEFORE, AFTER = "before/train.py", "after/train.py"
 DEVICES = 8

@@ -15,8 +15,8 @@ from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.console import console, progress_console
 from shardlift.cli.document import Item, document, item
-from shardlift.cli.plain_environment import plain_environment
 from shardlift.cli.stop import need_jax
+from shardlift.launch.program import plain_environment
 from shardlift.source.model import dotted
 from shardlift.source.target import NEWEST
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from shardlift.cli.formats.places import place
-from shardlift.cli.leftovers import find_leftovers
 from shardlift.cli.requirements import Requirements, needs
 from shardlift.report.markdown import code
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
+from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding, Kind, Version, dotted
 from shardlift.source.target import NEWEST
 
@@ -31,6 +35,10 @@ _KINDS = {
     Kind.DEVICE_AXIS: "device axis",
 }
 _SHOWN = 5  # places with the same missing name, reason or stale text
+_LONGEST = 200  # characters of a line
+_PMAP = re.compile(r"\bpmap(?:ped|ping|s)?\b")
+# A shape in a comment whose first axis is the devices: `(n_devices, batch, ...)`.
+_DEVICE_AXIS = re.compile(r"#.*[(\[]\s*(?:n|num|number_of|local)\w*devices?\w*\s*,", re.I)
 _WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
 
 
@@ -215,3 +223,31 @@ def _results(
     shown = ", ".join(counts) or "nothing to verify"
     notes = map(quoting.text, verified.notes)
     return [*lines, *notes, f"{code(command)}: {shown}, after {count(verified.runs, 'run')}."]
+
+
+class Leftover(NamedTuple):
+    """A line of a changed file, for a person to read."""
+
+    path: str
+    line: int
+    text: str
+
+
+def find_leftovers(migration: Migration) -> list[Leftover]:
+    """What comments and strings still say of pmap, or of an axis that was removed."""
+    return [leftover for file in migration.files for leftover in _leftovers_in(file)]
+
+
+def _leftovers_in(file: FileResult) -> Iterator[Leftover]:
+    kinds = {change.kind for change in file.rewritten}
+    if not file.path.endswith(".py") or not kinds & {Kind.SITE, Kind.VALUE, Kind.DEVICE_AXIS}:
+        return
+    old = set(split_lines(file.before))  # not the lines of a helper that is new
+    lines = split_lines(file.after)
+    stale = [_PMAP, _DEVICE_AXIS] if Kind.DEVICE_AXIS in kinds else [_PMAP]
+    for token in tokenize.generate_tokens(io.StringIO(file.after, newline="").readline):
+        if token.type != tokenize.NAME:
+            for match in chain.from_iterable(words.finditer(token.string) for words in stale):
+                number = token.start[0] + token.string.count("\n", 0, match.start())
+                if lines[number - 1] in old:
+                    yield Leftover(file.path, number, lines[number - 1].strip()[:_LONGEST])

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from shardlift.cli.document import Item, document, item
 from shardlift.cli.formats.diff import diff_of
-from shardlift.cli.formats.migration import RewriteReport
-from shardlift.cli.leftovers import find_leftovers
+from shardlift.cli.formats.migration import RewriteReport, find_leftovers
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import dotted

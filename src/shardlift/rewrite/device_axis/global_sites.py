@@ -11,7 +11,6 @@ from pathlib import PurePath
 
 from shardlift.capture import schema
 from shardlift.capture.proofs import of_all_programs
-from shardlift.capture.text_digest import digest
 from shardlift.rewrite.device_axis.cells import Cell, Key
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
 from shardlift.rewrite.nested import tangled
@@ -188,7 +187,7 @@ def _assign_facts(
         changed = ""  # a file whose text is not the one that was recorded
         for file in reversed(files):
             known = {capture.sources[name] for name in names[file] & capture.sources.keys()}
-            changed = file.path if known and digest(file.source.text) not in known else changed
+            changed = file.path if known and file.source.digest not in known else changed
         recorded = {site: _recorded(site, names[site.file], capture) for site in sites}
         counts = Counter(map(id, recorded.values()))
         for site, facts in recorded.items():
@@ -221,7 +220,7 @@ def _recorded_names(file: File, files: Sequence[File], capture: schema.Capture) 
         for name in names
         if os.path.abspath(name) not in others and PurePath(here).match(name.replace("\\", "/"))
     }
-    text = digest(file.source.text)
+    text = file.source.digest
     return exact or ends or {name for name, known in capture.sources.items() if known == text}
 
 

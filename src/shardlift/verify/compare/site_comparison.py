@@ -1,15 +1,16 @@
 """Compares one pair of sites: their calls, and the leaves of the outputs of each call."""
 
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
 
 from shardlift.capture.layouts import same_digest, together
 from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import Part, Sample, SiteKind, Values
+from shardlift.report.numbers import count
 from shardlift.verify.compare.captured_run import CapturedArray, forms_of, same_values
 from shardlift.verify.compare.causes import likely
 from shardlift.verify.compare.collective_comparison import CollectiveComparison
-from shardlift.verify.compare.explanation import explain
 from shardlift.verify.compare.leaf_comparison import Maps, identical, is_array, structure
 from shardlift.verify.compare.site_pair import SamplePair, SitePair
 from shardlift.verify.compare.verdicts import (
@@ -206,3 +207,36 @@ class SiteComparison:
                 if cause := likely(*aligned, self.pair.devices):
                     self.pair.inputs += f": {cause}"
             return
+
+
+def explain(
+    findings: Collection[LeafDifference], itself: bool | None = None, inputs: str = ""
+) -> Iterator[str]:
+    """The likely causes, each once.
+
+    ``itself``: whether the function itself differs; ``inputs``: its first inputs that differ.
+    """
+    far = [finding for finding in findings if not finding.close]
+    inside = [finding for finding in far if finding.part == Part.INSIDE]
+    for cause, number in _count_causes(inside).items():
+        lines = {finding.about for finding in inside if finding.cause == cause}
+        is_one_line = number == len(inside) and len(lines) == 1
+        what = f"every array of {lines.pop()}" if is_one_line else count(number, "collective")
+        yield f"{what}: {cause}"
+    if not inside and (itself or not inputs):  # of other inputs it is no cause
+        yield from _of_outputs([f for f in far if f.part == Part.OUTPUTS])
+    if not itself and inputs and far:
+        yield f"its inputs differ: {inputs}"
+
+
+def _of_outputs(outputs: Collection[LeafDifference]) -> Iterator[str]:
+    """What the outputs of the first differing call look like."""
+    first = min((finding.call for finding in outputs), default=0)
+    early = [finding for finding in outputs if finding.call == first]
+    for cause, number in _count_causes(early).items():
+        leaves = "leaf" if len(outputs) == 1 else "leaves"
+        yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
+
+
+def _count_causes(findings: Collection[LeafDifference]) -> Counter[str]:
+    return Counter(finding.cause for finding in findings if finding.cause)

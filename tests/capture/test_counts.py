@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardlift.capture.histogram import Histogram, added
+from shardlift.capture.counts import Histogram, added
 from shardlift.capture.schema import BUCKETS, Distribution, middle
 
 times = st.floats(2.0**-30, 2.0**20)

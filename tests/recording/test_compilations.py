@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from shardlift.recording.placements import placement_by
+from shardlift.recording.compilations import placement_by
 
 DEVICES = jax.devices()
 MESH = Mesh(np.array(DEVICES).reshape(2, 4), ("i", "j"))

@@ -162,6 +162,12 @@ def test_a_file_that_imports_flax_reads_by_it() -> None:
     assert "first_row" in migrated(before, Goal.FIX)  # with an old flax
 
 
+def test_a_file_that_gets_flax_s_helpers_reads_by_them() -> None:
+    text = f"from flax import linen\n{G}r = jax.device_put_replicated(y, d)\n"
+    after = migrated(f"{text}m = jax.tree_map(lambda v: v[0], r)\n", Goal.FIX, Settings())
+    assert after.endswith("r = jax_utils.replicate(y, d)\nm = jax_utils.unreplicate(r)\n")
+
+
 def test_the_own_unreplicate_of_another_file() -> None:
     files = {
         "use.py": "import jax\nfrom tools import first\nm = first(jax.pmap(f)(x))\n",

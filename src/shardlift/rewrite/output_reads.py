@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 
 from shardlift.check.rules import all_rules
+from shardlift.rewrite import placement
 from shardlift.rewrite.forms import around
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import flax_utils, is_free, is_shadowed, jax_name
@@ -45,9 +46,9 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
         whole = whole or fetched_row(file, call.args[0]) is not None
         utils = _fast_utils(file, call) if goal in (Goal.FIX, Goal.SHARD_MAP) else None
-        whole = whole or (utils is not None and not utils[1])  # the file imports them
-        if (whole and call in _slow_maps(file)) or _is_own_helper(file, call):
-            yield _read_tree(file, call, utils)
+        is_there = utils is not None and utils[1] <= _imported(file)
+        if ((whole or is_there) and call in _slow_maps(file)) or _is_own_helper(file, call):
+            yield _read_tree(file, call, utils, is_there)
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice) and _goes_to_host(file, node) and _is_row(file, node):
             yield _fetch(file, node) if is_small(file, node) else _read_row(file, node)
@@ -65,7 +66,15 @@ def _fast_utils(file: File, call: ast.Call) -> tuple[str, frozenset[str]] | None
     return flax_utils(file, call) if is_fast else None
 
 
-def _read_tree(file: File, call: ast.Call, flax: tuple[str, frozenset[str]] | None) -> Match:
+@remembered
+def _imported(file: File) -> frozenset[str]:
+    """What a file will import for the values that it places: it has flax's helpers then."""
+    return frozenset().union(*(match.imports for match in placement.rewrite(file, Goal.FIX)))
+
+
+def _read_tree(
+    file: File, call: ast.Call, flax: tuple[str, frozenset[str]] | None, is_there: bool
+) -> Match:
     """`jax_utils.unreplicate(tree)` where a file has flax's helpers, else a tree map.
 
     It takes the first shard of leaves that can be nothing but rows on devices, as JAX's guide does.
@@ -73,8 +82,7 @@ def _read_tree(file: File, call: ast.Call, flax: tuple[str, frozenset[str]] | No
     function, tree = call.args[:2]
     fetched = fetched_row(file, function)
     row = fetched or (function.body if isinstance(function, ast.Lambda) else None)
-    is_new = flax is None or bool(flax[1])
-    if is_new and isinstance(row, ast.Subscript) and has_rows(file, tree):
+    if not is_there and isinstance(row, ast.Subscript) and has_rows(file, tree):
         edit = Edit(file.stretch(*end(row.value), *end(row)), _FIRST_SHARD)
         return Match(call, "", (edit,), kind=Kind.READ)
     if flax is not None:

@@ -99,6 +99,12 @@ class Migration:
         return tuple(sorted(names, key=lambda removed: (-len(removed.paths), removed.row.name)))
 
     @property
+    def missing_in_functions(self) -> tuple[str, ...]:
+        """The removed names that only calls need: the modules can be imported without them."""
+        refused = (change for file in self.files for change in file.refused)
+        return tuple(sorted({change.name for change in refused if not change.on_import} - {""}))
+
+    @property
     def oldest_that_runs(self) -> Version | None:
         """The oldest JAX that names have to be for: that of the requirements, if they have a bound.
 

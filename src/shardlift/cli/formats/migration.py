@@ -100,7 +100,9 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
     """Whether every name of JAX that modules need as they are imported exists on the target."""
     jax = f"JAX {dotted(target)}"
     if not migration.missing:
-        said = f"Every public import and name of JAX at module level exists on {jax}."
+        said = f"Every public import and name of JAX at module level exists on {jax}"
+        later = _few(migration.missing_in_functions, quote)
+        said += f", but functions use {later}." if later else "."
         return [said] if migration.changed else []
     lines = [f"Does not run yet on {jax}:"]
     for one in migration.missing:

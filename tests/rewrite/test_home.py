@@ -6,7 +6,7 @@ The imports that are written are also carried out, in one process per layout.
 import json
 import os
 import sys
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -238,6 +238,30 @@ def test_a_helper_that_one_file_needs_is_in_that_file() -> None:
     result = migrate(list(texts), lambda path: texts[path].encode(), texts.__contains__)
     assert "def spmd_map(" in result.changed[0].after
     assert not result.helper_modules
+
+
+@pytest.mark.parametrize(
+    ("module", "imports", "is_used"),
+    [
+        ("p/utils/parallel.py", "", True),
+        ("p/jax_utils.py", "from .jax_utils import f\n", True),
+        ("p/train.py", "", False),
+    ],
+)
+def test_a_helper_that_a_module_for_such_things_has_is_used(
+    module: str, imports: str, is_used: bool
+) -> None:
+    placed = "import jax\n{}\n\ndef place(x):\n    return jax.device_put_replicated(x, d)\n"
+    texts = {"p/__init__.py": "", module: placed.format("")}
+    texts = {**migrated(texts)[0], "p/a.py": placed.format(imports), "p/b.py": placed.format("")}
+    assert "_spmd" not in "".join(texts)
+    files, _ = migrated(texts)
+    assert ("p/_spmd.py" not in files) is is_used
+    name = PurePath(module).stem if is_used else "_spmd"
+    assert f"{name} import device_put_replicated" in files["p/a.py"]
+    used, more = files["p/a.py"], "\n\ny = {}device_put_replicated(x, e)\n"
+    files["p/a.py"] = f"import jax\n{used}{more.format('jax.')}"
+    assert migrated(files)[0]["p/a.py"] == used + more.format("")
 
 
 def test_a_module_that_is_there_gets_what_more_is_needed() -> None:

@@ -148,6 +148,7 @@ class ProjectMigration:
             path: home
             for path, home in homes.items()
             if (PurePath(at[path]).stem == MODULE and self._exists(at[path]))
+            or not self._layout.helpers_in(at[path]).isdisjoint(names[path])
             or any(needed[at[path], name] > 1 for name in names[path])
             or (len(names[path]) > 1 and names[path] & LONG_HELPERS)
         }

@@ -13,6 +13,7 @@ from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
+from shardlift.rewrite.goal import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
     MeshKey,
@@ -23,8 +24,6 @@ from shardlift.rewrite.meshes import (
 )
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name, sharding_name
 from shardlift.rewrite.options import (
-    DEFAULT_AXIS,
-    USUAL_AXIS,
     Axes,
     Options,
     PlainOptions,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
+from shardlift.rewrite.goal import DEFAULT_AXIS
 from shardlift.rewrite.names import jax_name, partial_name
 from shardlift.rewrite.options import (
-    DEFAULT_AXIS,
     Options,
     PlainOptions,
     UnsupportedError,

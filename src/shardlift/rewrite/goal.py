@@ -9,6 +9,11 @@ from shardlift.source.model import Match
 if TYPE_CHECKING:
     from shardlift.source.file import File
 
+# The axis of a site without a name: no collective of the program may find it, as none found it
+# before (`try: lax.pmean(x, "batch")` with `except NameError`).
+DEFAULT_AXIS = "_devices"
+USUAL_AXIS = "devices"  # where none of it asks
+
 
 class Goal(StrEnum):
     """What `fix` writes, and what `migrate --to` names."""

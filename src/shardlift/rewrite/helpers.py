@@ -15,9 +15,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from shardlift.rewrite.call_format import Style
+from shardlift.rewrite.goal import DEFAULT_AXIS
 from shardlift.rewrite.helper_style import styled
 from shardlift.rewrite.import_order import merged
-from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.source.model import HelperRequest
 from shardlift.source.scopes import Index, bound_name, first_line, grouped, index_of
 
@@ -142,6 +142,11 @@ def _there(text: str, spelling: Mapping[str, str]) -> dict[HelperRequest, tuple[
                 if _meaning_of(one.source) == meaning:
                     helpers[request] = (node, one)
     return helpers
+
+
+def written_names(text: str) -> set[str]:
+    """The helpers that a migration wrote into a text, as far as they are unchanged."""
+    return {request.name for request in _there(text, _spelling_for(text))}
 
 
 def is_written(node: ast.stmt, text: str) -> bool:

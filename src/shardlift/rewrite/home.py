@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import product
 from pathlib import PurePath
 
 from shardlift.rewrite.layout import Exists, Layout, Package
@@ -15,7 +16,7 @@ _FILE = f"{MODULE}.py"
 _TESTS = re.compile(r"test_|.*_test$|conftest$")
 # Modules in which projects keep such functions, those that say so before those for everything.
 _KEEPING = (
-    re.compile(r"(jax|dist|distributed|parallel|sharding|devices?|pmap|multihost)_utils?"),
+    re.compile(r"(jax|dist|distributed|parallel|sharding|devices?|pmap|multihost)(_utils?)?"),
     re.compile(r"utils?"),
 )
 
@@ -55,10 +56,10 @@ def is_example(path: str) -> bool:
 def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) -> dict[str, Home]:
     """The home of the helpers of each of these files, which all need some, given by their names.
 
-    Files of one package share the module for such things that all of them import already, or a
-    new one at its top, and so do the scripts of one folder. Files that import from a package whose
-    own code needs helpers share those. What only tests need is in their folder. A notebook, a
-    script without modules beside it and a single test have no home.
+    Files of one package share the module for such things that has some already or that all of them
+    import, or a new one at its top, and so do the scripts of one folder. Files that import from a
+    package whose own code needs helpers share those. What only tests need is in their folder. A
+    notebook, a script without modules beside it and a single test have no home.
     """
     homes = {path: no_home(path, layout, exists) for path in helpers}
     modules = [path for path in helpers if not path.endswith(".ipynb")]
@@ -133,21 +134,22 @@ def _place(
 def _keeping_module(
     place: Package, files: Sequence[str], names: Set[str], layout: Layout
 ) -> str | None:
-    """The one module of the package for such things that all of the files import already."""
-    if len(files) == 1 or layout.has(os.path.join(place.folder, _FILE)):
+    """The one module of the package for such things, which has one or which all files import."""
+    if layout.has(os.path.join(place.folder, _FILE)):
         return None
     imported = [{path, *layout.modules_imported(path)} for path in files]
-    shared = [
-        module
-        for module in sorted(set.intersection(*imported))
-        if place.contains(os.path.dirname(os.path.abspath(module)))
-        and not any(layout.is_imported(path, module) for path in files if path != module)
-    ]
-    for kind in _KEEPING:
-        named = [module for module in shared if kind.fullmatch(PurePath(module).stem)]
+    shared = sorted(set.intersection(*imported)) if len(files) > 1 else []
+    for modules, kind in product((layout.with_helpers(names), shared), _KEEPING):
+        named = [
+            module
+            for module in modules
+            if kind.fullmatch(PurePath(module).stem)
+            and place.contains(os.path.dirname(os.path.abspath(module)))
+            and not any(layout.is_imported(path, module) for path in files if path != module)
+        ]
         if named:
-            is_free = layout.names_of(named[0]).isdisjoint(names)
-            fits = len(named) == 1 and is_free and not layout.is_program(named[0])
+            taken = layout.names_of(named[0]) - layout.helpers_in(named[0])
+            fits = len(named) == 1 and taken.isdisjoint(names) and not layout.is_program(named[0])
             return named[0] if fits else None
     return None
 
@@ -160,17 +162,18 @@ def _home(
         return no_home(path, layout, exists)
     if (spelled := layout.modules_imported(path).get(file)) is not None:
         return Home(file, spelled, no_home(path, layout, exists).own)
-    folder = os.path.dirname(os.path.abspath(path))
+    folder, below = os.path.dirname(os.path.abspath(path)), os.path.relpath(file, place.folder)
+    module = ".".join(PurePath(below).with_suffix("").parts)
     if place.contains(folder) and _is_relative(path, place, files, layout):
-        return Home(file, f"{'.' * (_depth(path, place) + 1)}{MODULE}", frozenset({place.name}))
+        return Home(file, f"{'.' * (_depth(path, place) + 1)}{module}", frozenset({place.name}))
     if not place.name:
         own = _beside(path, place.folder, layout, exists)
         if own or os.path.basename(place.folder) == "src" or _is_root(place.folder, exists):
-            return Home(file, MODULE, own | {MODULE})
+            return Home(file, module, own | {module.partition(".")[0]})
         # isort takes a module in any other folder for another project's.
         named = (one.name.partition(".")[0] for one, _ in layout.packages_imported(path))
-        return Home(file, MODULE, frozenset(filter(None, named)))
-    return Home(file, f"{place.name}.{MODULE}", frozenset({place.name.partition(".")[0]}))
+        return Home(file, module, frozenset(filter(None, named)))
+    return Home(file, f"{place.name}.{module}", frozenset({place.name.partition(".")[0]}))
 
 
 def _is_root(folder: str, exists: Exists) -> bool:

@@ -62,6 +62,8 @@ def import_more(text: str, statement: str, width: int) -> str | None:
     for node in top.before_use({name}):
         is_like = isinstance(node, ast.ImportFrom) and _source(node) == _source(wanted)
         if isinstance(node, ast.ImportFrom) and is_like and node.names[0].name != "*":
+            if any(alias.name == name and not alias.asname for alias in node.names):
+                return text
             line, column, new = _beside(top.lines, node.names, name)
             before, after = top.lines[line - 1][:column], top.lines[line - 1][column:]
             top.lines[line - 1] = before + new.replace("\n", top.newline) + after

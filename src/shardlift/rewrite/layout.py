@@ -8,11 +8,12 @@ import ast
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import PurePath
 
+from shardlift.rewrite.helpers import written_names
 from shardlift.source.import_graph import Parts, imported_module
 from shardlift.source.libraries import LIBRARIES
 from shardlift.source.project import Project
@@ -44,6 +45,7 @@ class Layout:
         """`exists` is also asked for files and folders around the project."""
         self._project, self.has = project, cache(exists)
         self.names_of = cache(self._top_names)
+        self.helpers_in = cache(self._written_helpers)
         self.packages_imported = cache(self._packages_imported)
 
     def package_of(self, path: str) -> Package:
@@ -74,6 +76,11 @@ class Layout:
     def is_imported(self, path: str, by: str) -> bool:
         """Whether a file is imported by another, directly or by others."""
         return by in self._project.graph.files_above(path)
+
+    def with_helpers(self, names: Iterable[str]) -> list[str]:
+        """The files that have some of these helpers, which an earlier migration wrote."""
+        paths = {path for name in names for path in self._project.paths_with(f"def {name}")}
+        return [path for path in sorted(paths) if not self.helpers_in(path).isdisjoint(names)]
 
     def is_program(self, path: str) -> bool:
         """Whether a file does something when it is run, and not only define."""
@@ -138,6 +145,10 @@ class Layout:
         """The names that a module binds."""
         tree = self._project.tree(path) if self.has(path) else None
         return frozenset(Index(tree).module.names) if tree is not None else frozenset()
+
+    def _written_helpers(self, path: str) -> set[str]:
+        files = self._project.files_with("def", among=(path,)) if path.endswith(".py") else ()
+        return {name for file in files for name in written_names(file.source.text)}
 
     def _deepest(self, root: str, parts: Parts) -> str:
         folder = root

@@ -4,8 +4,8 @@ import ast
 from dataclasses import dataclass
 
 from shardlift.rewrite.call_format import CallText, Style, render
+from shardlift.rewrite.goal import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.rewrite.names import first_free
-from shardlift.rewrite.options import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit

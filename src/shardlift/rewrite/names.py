@@ -4,11 +4,11 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from shardlift.check.renames import known_as
-from shardlift.rewrite.helpers import catalogue, is_written
+from shardlift.rewrite.helpers import catalogue, is_written, written_names
 from shardlift.rewrite.home import MODULE
 from shardlift.source.file import File
 from shardlift.source.scopes import FUNCTIONS, Scope, bound_name
-from shardlift.source.values import External
+from shardlift.source.values import External, Known
 
 JAX = "import jax"
 _FLAX_UTILS = "flax.jax_utils"
@@ -119,7 +119,13 @@ def _is_emitted(file: File, bound: ast.AST, name: str) -> bool:
     if isinstance(bound, ast.alias):
         statement = file.index.parents[bound]
         module = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
-        return bound.name == name and module.rpartition(".")[2] == MODULE
+        if bound.name != name or module.rpartition(".")[2] == MODULE:
+            return bound.name == name
+        values = file.resolver.bound(bound)
+        return bool(values) and all(
+            isinstance(value, Known) and name in written_names(value.file.source.text)
+            for value in values
+        )
     return isinstance(bound, ast.stmt) and is_written(bound, file.source.text)
 
 

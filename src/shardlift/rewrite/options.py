@@ -8,10 +8,6 @@ from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.values import Constant
 
-# The axis of a site without a name: no collective of the program may find it, as none found it
-# before (`try: lax.pmean(x, "batch")` with `except NameError`).
-DEFAULT_AXIS = "_devices"
-USUAL_AXIS = "devices"  # where none of it asks
 _KNOWN = frozenset(
     {
         "axis_name",

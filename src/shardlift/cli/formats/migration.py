@@ -136,12 +136,14 @@ def _totals(report: RewriteReport, quote: Callable[[str], str]) -> Iterator[str]
     yield f"{', '.join(filter(None, parts))}."
     if len(kinds) > 1:
         yield f"Of these: {', '.join(f'{kinds[k]} {_KINDS[k]}' for k in Kind if kinds[k])}."
-    new = [module for module in report.migration.helper_modules if not module.before]
+    modules = report.migration.helper_modules
+    new = [module for module in modules if not module.before]
     if new:
         sizes = ((quote(m.path), count(len(m.after.splitlines()), "line")) for m in new)
         yield f"New: {', '.join(f'{path} ({size})' for path, size in sizes)}."
     homes = {file.home.path or "" for file in files if file.changed and file.helpers}
-    if kept := sorted(homes - {"", *(module.path for module in new)}):
+    told = {module.path for module in modules if module in new or not module.changed}
+    if kept := sorted(homes - {"", *told}):
         yield f"Helpers were added to {', '.join(map(quote, kept))}."
 
 

@@ -18,8 +18,8 @@ from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision
 from shardlift.rewrite.explicit_sites import PER_ROW_OF
 from shardlift.rewrite.forms import CallForm
+from shardlift.rewrite.goal import DEFAULT_AXIS
 from shardlift.rewrite.names import first_free, jax_name
-from shardlift.rewrite.options import DEFAULT_AXIS
 from shardlift.rewrite.scripts import may_touch_devices, runs_at_import
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match

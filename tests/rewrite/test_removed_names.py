@@ -307,6 +307,11 @@ def test_a_line_changes(before: str, after: str) -> None:
             "x: ndarray = split(y)\n",
         ),
         (
+            "import jax\nfrom jax._src.util import prod\n"
+            "import jax._src.numpy.lax_numpy as lnp\nx = lnp.sqrt(prod((2, 3))), jax\n",
+            "from math import prod\n\nimport jax\nx = jax.numpy.sqrt(prod((2, 3))), jax\n",
+        ),
+        (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
             "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
             "x = PartitionSpec(), stax.Dense\n",
@@ -433,6 +438,7 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
         ),
         ("from flax import optim\nopt = optim.Adam()\n", "removed in flax 0.6"),
         ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
+        ("from jax._src.numpy.util import _wraps\nf = _wraps(g)\n", "write functools.wraps"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
         ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),
         ("import jax\nold = jax.config.jax_array or new\n", "gone since JAX 0.4.14"),

@@ -274,7 +274,7 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         if not all(_fits(file, use, row) for use in uses):
             return None
         module, name = importable(row)
-        if module == "functools":  # among the imports of the standard library
+        if module in ("functools", "math"):  # among the imports of the standard library
             bound = f" as {alias.asname}" if alias.asname else ""
             return _Move(imports=frozenset({f"from {module} import {name}{bound}"}))
         if alias.asname or name == alias.name or not uses or not is_new_name(file, name):

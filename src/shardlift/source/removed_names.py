@@ -52,6 +52,11 @@ def _listed(group: str) -> Iterator[Removed]:
             gone = version(release)
             for name, successor in pairs.items():
                 yield Removed(name, gone, successor, same=kind == "renamed")
+    for release, moves in _DATA[group].get("moved", {}).items():
+        for modules, listed in moves.items():
+            old, new = modules.split()
+            for name in listed.split():
+                yield Removed(f"{old}.{name}", version(release), f"{new}.{name}", same=True)
     for release, modules in _DATA[group].get("removed", {}).items():
         gone = version(release)
         for module, listed in modules.items():
@@ -95,13 +100,13 @@ def _instead_of_keyword(new: str) -> str:
     return f"use {new}" if new.isidentifier() else BY_POSITION
 
 
-PLACEMENT, TREES, SHARDINGS, PXLA, MODULES, NUMPY, CORE, FLAX = (
-    tuple(_listed(group))
-    for group in ("placement", "trees", "shardings", "pxla", "modules", "numpy", "core", "flax")
+_OF_JAX = ("placement", "trees", "shardings", "pxla", "modules", "numpy", "core", "private")
+PLACEMENT, TREES, SHARDINGS, PXLA, MODULES, NUMPY, CORE, PRIVATE, FLAX = (
+    tuple(_listed(group)) for group in (*_OF_JAX, "flax")
 )
-ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
+ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE, *PRIVATE)
 PXLA, MODULES, NUMPY, CORE = map(_follow_successors, (PXLA, MODULES, NUMPY, CORE))
-TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE)
+TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE, *PRIVATE)
 ALL = (*TABLE, *FLAX)
 # By function: the release that removed keywords of it, and what each became.
 KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {

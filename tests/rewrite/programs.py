@@ -117,6 +117,14 @@ MOVED: dict[str, dict[str, str]] = {
         "@jax.jit\ndef f(x):\n    return jax.pmap(lambda x: x * 2)(x) + 1\n\n\n"
         "def main():\n    return f(x)\n"
     ),
+    "a function that asks whether the axis is there": _program(
+        "def mean(x):\n    try:\n        return jax.lax.pmean(x, 'qmc')\n"
+        "    except NameError:\n        return x\n\n\n"
+        "def main():\n"
+        "    named = jax.pmap(mean, axis_name='qmc')\n"
+        "    nested = jax.pmap(jax.pmap(mean), 'other')(x.reshape(2, 4, 3))\n"
+        "    return named(x), jax.pmap(mean)(x), jax.pmap(mean, axis_name=None)(x), nested\n"
+    ),
 }
 # They leave pmap at the site; with the helper, they keep it.
 KEPT_BY_HELPER: dict[str, dict[str, str]] = {
@@ -139,14 +147,6 @@ KEPT_BY_HELPER: dict[str, dict[str, str]] = {
         "def main():\n"
         "    p = jax.pmap(lambda x: (jax.lax.psum(x, 'i'), x), 'i', out_axes=(None, 0))\n"
         "    return p(x)\n"
-    ),
-    "a function that asks whether the axis is there": _program(
-        "def mean(x):\n    try:\n        return jax.lax.pmean(x, 'qmc')\n"
-        "    except NameError:\n        return x\n\n\n"
-        "def main():\n"
-        "    named = jax.pmap(mean, axis_name='qmc')\n"
-        "    nested = jax.pmap(jax.pmap(mean), 'other')(x.reshape(2, 4, 3))\n"
-        "    return named(x), jax.pmap(mean)(x), jax.pmap(mean, axis_name=None)(x), nested\n"
     ),
 }
 KEPT: dict[str, dict[str, str]] = {

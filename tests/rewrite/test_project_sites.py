@@ -86,7 +86,14 @@ def test_axes_that_are_the_default_are_left_out(axes: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "parameters"),
-    [("", ""), (", donate_argnums=0", "donate"), (", in_axes=(0, None)", "axes, donate")],
+    [
+        ("", ""),
+        (", donate_argnums=0", "donate"),
+        (", in_axes=(0, None)", "axes"),
+        (", in_axes=(0, None), donate_argnums=0", "axes, donate"),
+        (", in_axes=0, donate_argnums=(), out_axes=0, static_broadcasted_argnums=()", ""),
+        (", backend=None, in_axes=[0, 0]", ""),
+    ],
 )
 def test_the_helper_is_the_smallest_that_serves_all_sites(options: str, parameters: str) -> None:
     site = f"c = jax.pmap(f, 'i'{options})\nc(load(), load())\n"

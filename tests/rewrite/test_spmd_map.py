@@ -33,8 +33,10 @@ STYLES = [
 ROWS = HelperRequest("spmd_map", axis="i")
 WITH_AXES = HelperRequest("spmd_map", frozenset({AXES}), "i")
 DONATED = HelperRequest("spmd_map", frozenset({DONATING}), "i")
-TEXTS = [ROWS, DONATED, WITH_AXES]
-EACH = pytest.mark.parametrize("request_", TEXTS, ids=["rows", "donating", "axes"])
+DONATED_AXES = HelperRequest("spmd_map", frozenset({AXES, DONATING}), "i")
+TEXTS = [ROWS, WITH_AXES, DONATED, DONATED_AXES]
+IDS = ["rows", "axes", "donating", "donating axes"]
+EACH = pytest.mark.parametrize("request_", TEXTS, ids=IDS)
 
 
 def spmd_map(asked: HelperRequest, style: Style = STYLES[0]) -> Callable[..., Any]:
@@ -68,7 +70,7 @@ CALLS: dict[str, tuple[dict[str, Any], Callable[..., Any], tuple[Any, ...]]] = {
 def test_it_computes_what_pmap_computes(name: str) -> None:
     options, function, args = CALLS[name]
     expected = jax.pmap(function, "i", **options)(*jax.tree.map(copied, args))
-    texts = TEXTS[2 if "in_axes" in options else 1 if options else 0 :]
+    texts = TEXTS[1::2] if "in_axes" in options else TEXTS[2 if options else 0 :]
     for asked, style in itertools.product(texts, STYLES):
         mapped = spmd_map(asked, style)(function, "i", **options)
         got = mapped(*jax.tree.map(copied, args))
@@ -95,7 +97,7 @@ def test_arguments_without_rows_are_an_error(request_: HelperRequest, args: Any)
         spmd_map(request_)(lambda x: x, "i")(*args)
 
 
-@pytest.mark.parametrize("request_", TEXTS[1:], ids=["donating", "axes"])
+@pytest.mark.parametrize("request_", TEXTS[2:], ids=IDS[2:])
 def test_arguments_by_name_are_sliced_and_not_donated(request_: HelperRequest) -> None:
     mapped = spmd_map(request_)(lambda x, y: x + y, "i", donate_argnums=(0,))
     x, y = jax.device_put((X, X), jax.NamedSharding(jax.make_mesh((8,), ("i",)), jax.P("i")))

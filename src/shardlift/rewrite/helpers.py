@@ -54,7 +54,7 @@ class Helper:
 
 def catalogue() -> Mapping[str, Helper]:
     """Every helper by its name, `spmd_map` with all that it can do."""
-    return {_MAPPING: _spmd_map(AXES), **_catalogue()}
+    return {_MAPPING: _spmd_map(frozenset({AXES, DONATING})), **_catalogue()}
 
 
 def required(
@@ -85,9 +85,8 @@ def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     # One name for the axis: arrays that are placed have the type of those that are computed.
     axis = _usual_axis(sites)
     texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
-    needs = {word for one in mapping for word in one.needs}
-    kind = next((kind for kind in (AXES, DONATING) if kind in needs), "rows")
-    return {**texts, _MAPPING: _spmd_map(kind)} if mapping else texts
+    needs = frozenset(word for one in mapping for word in one.needs)
+    return {**texts, _MAPPING: _spmd_map(needs)} if mapping else texts
 
 
 def _usual_axis(requests: Iterable[HelperRequest]) -> str:
@@ -101,9 +100,12 @@ def _with_axis(helper: Helper, axis: str) -> Helper:
 
 
 @cache
-def _spmd_map(kind: str) -> Helper:
+def _spmd_map(needs: frozenset[str]) -> Helper:
+    kind = next((kind for kind in (AXES, DONATING) if kind in needs), "rows")
     text = (_FOLDER / _MAPPING / f"{kind}.py").read_text("utf-8")
-    return Helper(_MAPPING, text[text.index(f"def {_MAPPING}(") :].rstrip("\n"), frozenset())
+    lines = text[text.index(f"def {_MAPPING}(") :].splitlines()
+    said = [line for line in lines if DONATING in needs or "donate_argnums" not in line]
+    return Helper(_MAPPING, "\n".join(said), frozenset())
 
 
 def extended(
@@ -159,9 +161,9 @@ def _candidates(name: str, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
     """The requests for a helper, and the texts that they give."""
     if name == _MAPPING:
         axis = next(iter(_AXIS_OF_MESH.findall(text)), None)
-        yield HelperRequest(name, axis=axis), _spmd_map("rows")
-        for kind in (DONATING, AXES):
-            yield HelperRequest(name, frozenset({kind}), axis), _spmd_map(kind)
+        for words in ((), (DONATING,), (AXES,), (AXES, DONATING)):
+            needs = frozenset(words)
+            yield HelperRequest(name, needs, axis), _spmd_map(needs)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
 

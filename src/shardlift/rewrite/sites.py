@@ -6,7 +6,7 @@ share a helper, `spmd_map`, and change by that name. pmaps directly inside one a
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from shardlift.rewrite import removed_names
@@ -249,47 +249,56 @@ def _write_out(
 
 
 def _rename(file: File, mention: Mention, options: Options) -> Match:
-    """The same call of `spmd_map`."""
+    """The same call of `spmd_map`, without what is the default."""
     try:
         plain = plain_options(options)
-        _check_helper(options, plain)
+        edits = _without_defaults(options, plain, mention.node)
+        _check_helper(options, plain, edits)
         if is_mapped_again(file, mention.node, options.operand):
             raise UnsupportedError(MAPPED_AGAIN)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=Kind.SITE)
-    edits: tuple[Edit, ...] = (file.replace(mention.name, HELPER),)
     keywords = {"in_axes": AXES, "donate_argnums": DONATING}
-    needs = frozenset(need for word, need in keywords.items() if word in options.keywords)
-    dropped = _without_axes(file, mention.node) if AXES in needs and plain.in_axes == 0 else None
-    if dropped is not None:
-        edits, needs = (*edits, dropped), needs - {AXES}
+    said = options.keywords.keys() - edits.keys()
+    needs = frozenset(need for word, need in keywords.items() if word in said)
     helper = HelperRequest(HELPER, needs, plain.axis)
-    return Match(mention.node, "", edits, helpers=frozenset({helper}), kind=Kind.SITE)
+    new = (file.replace(mention.name, HELPER), *edits.values())
+    return Match(mention.node, "", new, helpers=frozenset({helper}), kind=Kind.SITE)
 
 
-def _without_axes(file: File, node: ast.expr) -> Edit | None:
-    """Leave out `in_axes=(0, 0)`, which is the default; None if there are comments around it."""
-    assert isinstance(node, ast.Call)
-    values = [*node.args, *(keyword.value for keyword in node.keywords)]
-    axes = next(keyword.value for keyword in node.keywords if keyword.arg == "in_axes")
-    before = max(end(value) for value in values if position(value) < position(axes))
-    gap = between(before, end(axes))
-    return None if has_comment(file.text(gap)) else Edit(file.span(gap), "")
+def _without_defaults(options: Options, plain: PlainOptions, node: ast.expr) -> dict[str, Edit]:
+    """The edits that leave out keywords such as `in_axes=(0, 0)`, unless comments are around."""
+    file, edits = options.file, dict[str, Edit]()
+    said = {
+        "in_axes": plain.in_axes != 0,
+        "out_axes": plain.out_axes != 0,
+        "static_broadcasted_argnums": plain.static,
+        "donate_argnums": options.donation,
+    }
+    for name, value in options.keywords.items():
+        if not said.get(name, options.text(name)):
+            assert isinstance(node, ast.Call)
+            values = [*node.args, *(keyword.value for keyword in node.keywords)]
+            ends = [end(other) for other in values if position(other) < position(value)]
+            gap = between(max(ends, default=position(value)), end(value))
+            if ends and not has_comment(file.text(gap)):
+                edits[name] = Edit(file.span(gap), "")
+    return edits
 
 
-def _check_helper(options: Options, plain: PlainOptions) -> None:
+def _check_helper(options: Options, plain: PlainOptions, dropped: Collection[str]) -> None:
     """Refuse what `spmd_map` does not take."""
     if plain.static:
         raise UnsupportedError(STATIC_FIRST if plain.is_static_first else STATIC)
-    others = sorted(options.keywords.keys() - _TAKEN - {"static_broadcasted_argnums"})
+    others = sorted(options.keywords.keys() - _TAKEN - {*dropped})
     if others:
         raise UnsupportedError(f"it has `{others[0]}=`: write jax.jit(jax.shard_map(...)) for it")
     if not {0} <= {*each(plain.in_axes)} <= {0, None}:
         raise UnsupportedError(
             "it maps over other axes than the first: write jax.jit(jax.shard_map(...)) with specs"
         )
-    if "axis_name" in options.keywords and plain.axis is None:
-        raise UnsupportedError("it has no axis name: leave out `axis_name=None`")
+    if "axis_name" in options.keywords.keys() - {*dropped} and plain.axis is None:
+        raise UnsupportedError("it has no axis name: leave out `axis_name`")
 
 
 @remembered

@@ -1,5 +1,8 @@
 """What each process of the harness runs: ``python child.py FOLDER PROCESS``."""
 
+# The text of a test's function is compiled as this file is: its annotations are not evaluated.
+from __future__ import annotations
+
 import json
 import os
 import sys

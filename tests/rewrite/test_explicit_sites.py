@@ -73,6 +73,7 @@ def test_the_site_makes_its_mesh_and_writes_its_calls() -> None:
     assert textwrap.dedent(SITE_WRITTEN) in text
     assert "spmd_map" not in text
     assert after(text) == text
+    assert after(program().replace("\n", "\r\n")) == text.replace("\n", "\r\n")
 
 
 SITES = {
@@ -98,6 +99,8 @@ SITES = {
     "    p_step = jax.pmap(step, 'i', devices=devices)",
     "a name elsewhere": "NAME = 'i'\n    p_step = jax.pmap(step, axis_name=NAME)",
     "in a branch": "if len(x):\n        # a comment\n        p_step = jax.pmap(step, 'i')",
+    "in either branch": "if len(x) > 1:\n        p_step = jax.pmap(step, 'i')\n    else:\n"
+    "        p_step = jax.pmap(lambda x, y: step(y, x), 'i')",
     "a tuple": "p_step = jax.pmap(lambda x, y: (step(x, y), {'z': y.sum()}), 'i')",
     "two alike": "p_step = jax.pmap(step, 'i', in_axes=(0, 0))\n"
     "    more = jax.pmap(lambda x: x + jax.lax.psum(x, 'i'), 'i', donate_argnums=0)\n"

@@ -13,11 +13,10 @@ from shardlift.rewrite.passes import STEPS
 from shardlift.rewrite.sites import count, leaving_sites, rewrite_if_most, why_all_stay
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
-from shardlift.source.model import Finding, Kind, Level, Match, Rewriter, Rule
+from shardlift.source.model import MAPS, Finding, Kind, Level, Match, Rewriter, Rule
 from shardlift.source.project import Project
 from shardlift.source.values import Mapped, Transform
 
-_MAPS = frozenset({Kind.SITE, Kind.VALUE})
 _STEPS = (
     rewrite_if_most,
     *(step for step in STEPS if step not in (sites.rewrite, removed_names.rewrite)),
@@ -51,7 +50,7 @@ def settle(project: Project, reports: Iterable[FileReport]) -> list[FileReport]:
 def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
     changes = _changes_at(file, rule, node)
     if not changes:
-        return _rewriter_elsewhere(file, node) if rule.rewritten_as & _MAPS else Rewriter.HAND
+        return _rewriter_elsewhere(file, node) if rule.rewritten_as & MAPS else Rewriter.HAND
     if not all(change.edits for change in changes):
         return Rewriter.HAND
     if all(is_repair(file, change) for change in changes):
@@ -103,7 +102,7 @@ def _rewriter_elsewhere(file: File, node: ast.AST) -> Rewriter:
     if site is None or site.transform.origin not in OWN or file.many_processes:
         return Rewriter.HAND
     files = {file, *_files(file, site.transform, node)}
-    mapping = [c for other in files for c in _changes(other) if c.kind in _MAPS]
+    mapping = [c for other in files for c in _changes(other) if c.kind in MAPS]
     if not all(change.edits for change in mapping):
         return Rewriter.HAND
     return Rewriter.MIGRATE_IF_MOST if any(map(leaving_sites, files)) else Rewriter.MIGRATE

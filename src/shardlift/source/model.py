@@ -53,6 +53,9 @@ class Kind(StrEnum):
     DEVICE_AXIS = "device axis"  # follows from sites whose arrays lose the device axis
 
 
+MAPS = frozenset({Kind.SITE, Kind.VALUE})
+
+
 @dataclass(frozen=True, order=True)
 class Span:
     """A part of a text or of a notebook cell. Lines start at 1, columns (characters) at 0."""

@@ -106,6 +106,7 @@ def test_python_numbers_get_the_type_that_flax_gives_them() -> None:
     [
         ("print(f'{jax_utils.unreplicate(state)}')", "print(f'{state}')"),
         ("print(jax_utils.unreplicate(state)['a'].tolist())", "print(state['a'].tolist())"),
+        ("print({'a': [jax_utils.unreplicate(state)]})", "print({'a': [state]})"),
         (
             "print(jax_utils.unreplicate(state if n else state)['a'].tolist())",
             "print((state if n else state)['a'].tolist())",

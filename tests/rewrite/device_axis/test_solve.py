@@ -119,6 +119,8 @@ def test_a_state_that_comes_back_unproven_takes_its_argument_along() -> None:
     [
         (STATE + BATCH + "keep(s)\n" + CALL + READ, "it is given to keep, at m.py:9"),
         ("s = load()\n" + BATCH + CALL + READ, "`load()` at m.py:7, which is not followed"),
+        (STATE + BATCH + "if c:\n    s = jax.random.split(k, jax.local_device_count())\n" + CALL,
+         "it has one row per device"),
         (STATE + BATCH + CALL + READ + "register(p_step)\n", "is given to register, at m.py:11"),
         (STATE + BATCH + "def f(s, b): return p_step(s, b)\nregister(f)\n",
          "parameter `s` at m.py:9, whose callers are not all known (see m.py:10)"),

@@ -26,6 +26,9 @@ def noisy(tree):
 def cached(tree): return jax.tree.map(lambda x: x[0], tree)
 def replicate(tree):
     return jax.device_put_replicated(tree, jax.local_devices())
+def counted(tree):
+    count = jax.local_device_count()
+    return jnp.stack([tree] * count)
 def place_arrays(x):
     if isinstance(x, jax.Array):
         return jnp.stack([x] * n)
@@ -51,6 +54,7 @@ CALLS: dict[CellRole | None, list[str]] = {
         "jax_utils.replicate(T, jax.devices())",
         "jax.device_put_replicated(T, jax.local_devices())",
         "replicate(T)",
+        "counted(T)",
         "jnp.stack([T] * n)",
         "jnp.stack(n * [T])",
         "jnp.broadcast_to(T, (n,) + T.shape)",

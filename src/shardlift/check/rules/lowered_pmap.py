@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Match, Rule
+from shardlift.source.model import GUIDE, MAPS, Match, Rule
 from shardlift.source.sites import surely_mapped
 
 
@@ -38,5 +38,5 @@ RULE = Rule(
         "import jax\nn = jax.process_count()\np = jax.pmap(f) if n else g\np.lower(x)",
     ),
     since=(0, 8),
-    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
+    rewritten_as=MAPS,
 )

@@ -59,7 +59,8 @@ RULE = Rule(
     reference=f"{GUIDE}#help-fix-me-now",
     words=("pmap_shmap_merge", "PMAP_SHMAP_MERGE"),
     bad=(
-        'import jax\njax.config.update("jax_pmap_shmap_merge", False)  # SL104',
+        'import jax\nif jax.config.read("jax_pmap_shmap_merge"):  # SL104\n'
+        '    jax.config.update("jax_pmap_shmap_merge", False)  # SL104',
         'import os\nos.environ["JAX_PMAP_SHMAP_MERGE"] = "0"  # SL104',
         "import jax\nold = not jax.config.jax_pmap_shmap_merge  # SL104",
         'argv = ["train.py", "--jax_pmap_shmap_merge=false"]  # SL104',

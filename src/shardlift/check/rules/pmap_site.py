@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, MAPS, Level, Match, Rule
 from shardlift.source.sites import Role, Site, Usage
 
 
@@ -75,5 +75,5 @@ RULE = Rule(
             "lib/train.py": "from lib import parallel\nstep = parallel.pmap(f)\n",
         },
     ),
-    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
+    rewritten_as=MAPS,
 )

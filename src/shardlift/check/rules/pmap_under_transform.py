@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import matches_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, MAPS, Kind, Level, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -40,5 +40,5 @@ RULE = Rule(
             "step.py": "import jax\nstep = jax.jit(jax.pmap(f))",
         },
     ),
-    rewritten_as=frozenset({Kind.NAME, Kind.SITE, Kind.VALUE}),
+    rewritten_as=MAPS | {Kind.NAME},
 )

@@ -7,7 +7,7 @@ together with it.
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
+from shardlift.source.model import GUIDE, MAPS, Level, Match, Rule
 from shardlift.source.sites import Role, Site, scope_name
 
 
@@ -44,5 +44,5 @@ RULE = Rule(
         "from jax import pmap",
         "import jax\ndef build():\n    return jax.pmap(f)",
     ),
-    rewritten_as=frozenset({Kind.SITE, Kind.VALUE}),
+    rewritten_as=MAPS,
 )

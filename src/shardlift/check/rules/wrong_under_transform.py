@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from shardlift.check.transforms import matches_under_transform
 from shardlift.source.file import File
-from shardlift.source.model import GUIDE, Kind, Match, Rule
+from shardlift.source.model import GUIDE, MAPS, Kind, Match, Rule
 
 
 def visit(file: File) -> Iterator[Match]:
@@ -45,5 +45,5 @@ RULE = Rule(
         "import jax\nme = jax.process_index()\np = jax.pmap(f)\ny = jax.device_get(p(x))",
     ),
     since=(0, 8),
-    rewritten_as=frozenset({Kind.NAME, Kind.SITE, Kind.VALUE}),
+    rewritten_as=MAPS | {Kind.NAME},
 )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from shardlift.check.page import page
 from shardlift.check.rules import all_rules
-from shardlift.cli.rule import FAMILIES
-from shardlift.rewrite.use_instead import use_instead
+from shardlift.cli.rule import FAMILIES, use_instead
 from shardlift.source.model import Rule
 
 ERRORS = Path(__file__).parent.parent / "errors"

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from shardlift.capture.layouts import same_digest, together
-from shardlift.capture.leaf_pairs import pair_leaves
+from shardlift.capture.pairs import pair_leaves
 from shardlift.capture.schema import ArrayForm
 from shardlift.recording.tape.host_arrays import HostArray, read_array
 from shardlift.verify.compare import causes

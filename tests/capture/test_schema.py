@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from shardlift.capture import schema
+from shardlift.capture.pairs import best_match
 from shardlift.capture.schema import Capture, SiteFacts, Untried, WholeBatchTrial
-from shardlift.capture.site_pairs import best_match
 from tests import children
 
 ROOT = Path(__file__).parents[2]

@@ -83,7 +83,7 @@ def test_the_first_process_that_fails_is_the_root_cause(
 def test_a_signal_is_for_the_job(tmp_path: Path, number: int) -> None:
     """Each process is told to write its record, and then has time to end by itself."""
     waits = f"""
-        from shardlift.launch.control import Control
+        from shardlift.launch.child import Control
         Control.tell_written = lambda *_: (open(f"{tmp_path}/{{me}}", "w").close(), os._exit(0))
         signal.signal({number:d}, signal.SIG_IGN)
         print("waits")

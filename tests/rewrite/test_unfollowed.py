@@ -5,7 +5,7 @@ import pytest
 from shardlift.check.engine import check_texts
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.unfollowed import rewrite
+from shardlift.rewrite.sites import list_unfollowed
 from tests.rewrite.steps import refused
 
 
@@ -20,7 +20,7 @@ from tests.rewrite.steps import refused
     ],
 )
 def test_left_alone(text: str) -> None:
-    assert not refused(rewrite, text)
+    assert not refused(list_unfollowed, text)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_left_alone(text: str) -> None:
 )
 @pytest.mark.parametrize("goal", Goal)
 def test_listed(text: str, reason: str, goal: Goal) -> None:
-    (said,) = refused(rewrite, text, goal)
+    (said,) = refused(list_unfollowed, text, goal)
     assert reason in said
 
 

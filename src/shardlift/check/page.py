@@ -22,9 +22,9 @@ def page(rule: Rule, instead: str = "") -> str:
         f"Reference: <{rule.reference}>",
         *(["## Use instead", instead] if instead else []),
         "## Reported",
-        *(_block(example) for example in rule.bad),
+        *(block(example) for example in rule.bad),
         "## Left alone",
-        *(_block(example) for example in rule.good),
+        *(block(example) for example in rule.good),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -33,7 +33,8 @@ def _wrap(paragraph: str) -> str:
     return textwrap.fill(" ".join(paragraph.split()), 79, break_long_words=False)
 
 
-def _block(example: Example) -> str:
+def block(example: Example) -> str:
+    """An example as a block of code."""
     if isinstance(example, str):
         return f"```python\n{example.rstrip()}\n```"
     files = (f"# {path}\n{text.rstrip()}" for path, text in example.items())

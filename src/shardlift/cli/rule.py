@@ -1,17 +1,24 @@
-"""`shardlift rule`: explain one rule, or list all of them."""
+"""`shardlift rule`: explain one rule with what `fix` or `migrate` writes, or list all of them."""
+
+import re
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from shardlift.check.page import page
+from shardlift.check.engine import check_text
+from shardlift.check.page import block, page
 from shardlift.check.rules import all_rules
 from shardlift.cli.console import console as make_console
 from shardlift.cli.formats.terminal import COLOURS
 from shardlift.cli.stop import stop
-from shardlift.rewrite.use_instead import use_instead
+from shardlift.rewrite.engine import migrate
+from shardlift.rewrite.goal import Goal
 from shardlift.source.model import Rule
+from shardlift.source.settings import Settings
 
+_PATH = "/p/example.py"
+_LONGEST = 45  # lines of an example that a page shows
 FAMILIES = {
     "0": "the tool itself",
     "1": "removed or renamed names and flags",
@@ -77,3 +84,28 @@ def _list(rules: dict[str, Rule]) -> None:
     console.print(table)
     console.print()
     console.print("`shardlift rule CODE` explains a rule with examples.")
+
+
+def use_instead(rule: Rule) -> str:
+    """Markdown with the first example that a command rewrites; empty if there is none."""
+    if not rule.rewritten_as:
+        return ""
+    settings = Settings(*rule.holds_for) if rule.holds_for else Settings()
+    for goal, command in ((Goal.FIX, "fix"), (Goal.SHARD_MAP, "migrate")):
+        for example in rule.bad:
+            text = re.sub(r"  # SL\d+.*", "", example) if isinstance(example, str) else ""
+            new = _rewritten(text, goal, settings)
+            is_short = new.count("\n") < _LONGEST
+            left = {finding.code for finding in check_text(new, settings=settings).findings}
+            if new != text and is_short and rule.code not in left:
+                blocks = f"{block(text.strip())}\n\nthis:\n\n{block(new.strip())}"
+                return f"`shardlift {command}` makes of this\n\n{blocks}"
+    return ""
+
+
+def _rewritten(text: str, goal: Goal, settings: Settings) -> str:
+    content = text.encode()
+    result = migrate(
+        [_PATH], lambda _: content, {"/p", _PATH}.__contains__, goal, settings=settings
+    )
+    return next((file.after for file in result.changed if file.path == _PATH), text)

@@ -21,8 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import IO, Any
 
-from shardlift.launch.child import Place
-from shardlift.launch.control import DUMP_SIGNAL
+from shardlift.launch.child import DUMP_SIGNAL, Place
 from shardlift.launch.program import Program, virtual_devices
 from shardlift.launch.session import RunOptions, to_json
 from shardlift.launch.stuck import (

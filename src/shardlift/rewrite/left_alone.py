@@ -8,7 +8,6 @@ branch has the same function under `jax.jit` or `jax.vmap`.
 import ast
 import os
 import re
-from collections.abc import Iterator
 from pathlib import PurePath
 
 from shardlift.rewrite.floors import SITES
@@ -17,6 +16,7 @@ from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import dotted
 from shardlift.source.project import Project
+from shardlift.source.reaching import guards
 from shardlift.source.scopes import position
 
 _ABOUT_PMAP = re.compile(r"(?i)pmap")
@@ -106,28 +106,12 @@ def _other_branch(file: File, mention: Mention) -> ast.Call | None:
     if mention.use is not Use.CALL or not isinstance(call, ast.Call) or not call.args:
         return None
     operand = ast.unparse(call.args[0])
-    child: ast.AST = call
-    for around in file.index.ancestors(call):
-        if isinstance(around, (ast.If, ast.IfExp)):
-            for other in _calls(_others(around, child)):
+    for condition, branch in guards(file.index, call):
+        if isinstance(condition, (ast.If, ast.IfExp)):
+            others = condition.orelse if branch == "body" else condition.body
+            listed = others if isinstance(others, list) else [others]
+            for other in (n for node in listed for n in ast.walk(node) if isinstance(n, ast.Call)):
                 is_same = operand in map(ast.unparse, (other, *other.args[:1]))
                 if is_same and file.called(other) in _TRANSFORMS:
                     return other
-        if isinstance(around, (ast.FunctionDef, ast.Lambda)):
-            return None
-        child = around
     return None
-
-
-def _others(condition: ast.If | ast.IfExp, child: ast.AST) -> list[ast.AST]:
-    """The branch of a condition that a node is not in."""
-    if isinstance(condition, ast.IfExp):
-        branches = {condition.body: condition.orelse, condition.orelse: condition.body}
-        return [branches[child]] if child in branches else []
-    if child in condition.body:
-        return [*condition.orelse]
-    return [*condition.body] if child in condition.orelse else []
-
-
-def _calls(nodes: list[ast.AST]) -> Iterator[ast.Call]:
-    return (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Call))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from shardlift.rewrite import output_reads, placement, removed_names, shim, sites, unfollowed
+from shardlift.rewrite import output_reads, placement, removed_names, shim, sites
 from shardlift.rewrite.alignment import keep_aligned
 from shardlift.rewrite.changes import Change, ChangeId, notebook_id
 from shardlift.rewrite.goal import Goal, Step
@@ -30,7 +30,7 @@ from shardlift.source.text import Source, read_source
 STEPS: tuple[Step, ...] = (
     sites.rewrite,
     shim.rewrite,
-    unfollowed.rewrite,
+    sites.list_unfollowed,
     placement.rewrite,
     output_reads.rewrite,
     removed_names.rewrite,

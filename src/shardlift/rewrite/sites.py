@@ -47,7 +47,7 @@ from shardlift.rewrite.options import (
 )
 from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File, remembered
-from shardlift.source.mentions import OWN, Mention, Use
+from shardlift.source.mentions import OWN, MappedBy, Mention, Unfollowed, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.project import Project
 from shardlift.source.scopes import FUNCTIONS, end, last_name, position
@@ -336,6 +336,26 @@ def _others(file: File) -> Iterator[Match]:
         origin = site.transform.origin
         if site.role is Role.MAP and origin not in OWN and site.node not in mentioned:
             yield Match(site.node, _not_own(origin), kind=Kind.SITE)
+
+
+def list_unfollowed(file: File, goal: Goal) -> Iterator[Match]:
+    """Calls of a pmap that cannot be followed, whatever the goal, with what to do about each.
+
+    A function of the project that is called pmap changes where it is defined, and so do its calls.
+    """
+    del goal
+    for unfollowed in file.unfollowed:
+        if unfollowed.by is not MappedBy.FUNCTION:
+            yield Match(unfollowed.call, _why_unfollowed(unfollowed), kind=Kind.SITE)
+
+
+def _why_unfollowed(one: Unfollowed) -> str:
+    if one.by is MappedBy.TABLE:
+        return f"{one.name} is a table's: it maps with what the table has; look where that is set"
+    return (
+        f"{one.name} is a pmap of another library or module: give its path, too, if it is the "
+        "project's, or look for its successor of pmap"
+    )
 
 
 def _not_own(path: str) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.cli.lsp.analysis import Analysis, line_edits
-from shardlift.cli.lsp.documents import CANCELLED, Document, Files
+from shardlift.cli.lsp.analysis import CANCELLED, Analysis, Document, Files, line_edits
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Span
 

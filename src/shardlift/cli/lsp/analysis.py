@@ -1,8 +1,13 @@
 """What a language server says of a document. Nothing is imported or run."""
 
+import asyncio
 import difflib
+import io
 import os
-from collections.abc import Iterator
+import threading
+import tokenize
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +15,7 @@ from typing import Any
 from shardlift.check.engine import FileReport, check_file
 from shardlift.cli.check_files import failure_text
 from shardlift.cli.config import Config, ConfigError, find_config
-from shardlift.cli.files import find_files
-from shardlift.cli.lsp.documents import Document, Files
+from shardlift.cli.files import find_files, read_bytes
 from shardlift.rewrite.changes import Decisions
 from shardlift.rewrite.engine import ProjectMigration
 from shardlift.rewrite.results import FileResult
@@ -19,6 +23,58 @@ from shardlift.source.edits import split_lines
 from shardlift.source.model import Edit, Span
 from shardlift.source.project import Project
 from shardlift.source.text import read_source
+
+# Set when the request that a thread works for is cancelled.
+CANCELLED: ContextVar[threading.Event | None] = ContextVar("CANCELLED", default=None)
+
+
+def stop_if_cancelled() -> None:
+    """End the work for a request that nobody waits for any more."""
+    cancelled = CANCELLED.get()
+    if cancelled is not None and cancelled.is_set():
+        raise asyncio.CancelledError
+
+
+@dataclass(frozen=True)
+class Document:
+    """An open file."""
+
+    path: str
+    text: str
+
+    @property
+    def content(self) -> bytes:
+        """What would be in the file if it were saved."""
+        content = self.text.encode("utf-8", "surrogatepass")
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+            return self.text.encode(encoding)
+        except (SyntaxError, LookupError, UnicodeEncodeError):
+            return content
+
+
+class Files:
+    """Files as the editor has them: open documents first, then the disk.
+
+    A rewrite asks for files between its stages, so this is where a cancelled one stops.
+    """
+
+    def __init__(self, opened: Callable[[str], Document | None]) -> None:
+        """`opened` returns the open document of a path."""
+        self._opened = opened
+
+    def read(self, path: str) -> bytes:
+        """The content of a file; OSError if there is none."""
+        stop_if_cancelled()
+        document = self._opened(path)
+        if document is not None:
+            return document.content
+        return read_bytes(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        stop_if_cancelled()
+        return self._opened(path) is not None or os.path.exists(path)
 
 
 @dataclass(frozen=True)

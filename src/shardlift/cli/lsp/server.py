@@ -16,8 +16,7 @@ from shardlift import __version__
 from shardlift.check.engine import FileReport
 from shardlift.check.rules import all_rules
 from shardlift.cli.lsp import messages
-from shardlift.cli.lsp.analysis import Analysis
-from shardlift.cli.lsp.documents import CANCELLED, Document, Files
+from shardlift.cli.lsp.analysis import CANCELLED, Analysis, Document, Files
 from shardlift.cli.lsp.messages import Positions
 from shardlift.source.model import Finding, Span
 

@@ -12,8 +12,8 @@ import jax
 
 from shardlift.capture import array_archive
 from shardlift.capture.layouts import bits_of, digest_parts, root
+from shardlift.capture.pairs import best_match
 from shardlift.capture.schema import Capture, Part, Sample, Values
-from shardlift.capture.site_pairs import best_match
 from shardlift.recording.mapped_calls import Rows, nbytes
 from shardlift.recording.site_records import SiteRecord
 from shardlift.recording.tape.children import Children

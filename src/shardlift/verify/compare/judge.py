@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from shardlift.capture.pairs import Pairs
 from shardlift.capture.schema import Capture, SiteFacts, SiteKind
-from shardlift.capture.site_pairs import Pairs
 from shardlift.report.numbers import list_names
 from shardlift.verify.compare.array_distance import Tolerance
 from shardlift.verify.compare.captured_run import CapturedRun, same_values

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from shardlift.capture.pairs import LAMBDA, Pairs, names_of
 from shardlift.capture.schema import ArrayForm, ArrayRole, SiteFacts, SiteKind
-from shardlift.capture.site_pairs import LAMBDA, Pairs, names_of
 from shardlift.verify.compare.captured_run import CapturedArray, same_values
 from shardlift.verify.compare.collective_results import matters
 from shardlift.verify.compare.leaf_comparison import Maps, fitting

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from shardlift.capture.layouts import same_digest, together
-from shardlift.capture.leaf_pairs import LeafPairs, pair_leaves
+from shardlift.capture.pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import Part, Sample, SiteKind, Values
 from shardlift.report.numbers import count
 from shardlift.verify.compare.captured_run import CapturedArray, forms_of, same_values

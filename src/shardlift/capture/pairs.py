@@ -1,13 +1,33 @@
-"""Pairs the leaves of two trees that hold the same arrays, in whatever they are returned."""
+"""Pairs sites of two runs by their names, and leaves of two trees that hold the same arrays."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from shardlift.capture.layouts import layout_of
-from shardlift.capture.schema import ArrayForm
-from shardlift.capture.site_pairs import Pairs
+from shardlift.capture.schema import ArrayForm, SiteFacts
+
+Pairs = list[tuple[int, int]]  # of indices into two lists
+LAMBDA = "<lambda>"
+
+
+def names_of(site: SiteFacts) -> set[str]:
+    """All names of a site, without `<lambda>`."""
+    return _meaningful(site.function, site.names)
+
+
+def _meaningful(function: str, names: Iterable[str]) -> set[str]:
+    return {function, *names} - {LAMBDA, ""}
+
+
+def best_match(function: str, names: Iterable[str], others: Sequence[SiteFacts]) -> int | None:
+    """The index of the site with the same function name, or else with a common name."""
+    own = _meaningful(function, names)
+    same = [k for k, other in enumerate(others) if own and other.function in own]
+    shared = same or [k for k, other in enumerate(others) if own & names_of(other)]
+    return shared[0] if shared else None
+
 
 _Same = Callable[[int, int], bool]
 # `.loss`, `['loss']`, `[0]`, `[<flat index 0>]`

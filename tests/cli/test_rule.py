@@ -3,7 +3,7 @@
 import pytest
 
 from shardlift.check.rules import all_rules
-from shardlift.rewrite.use_instead import use_instead
+from shardlift.cli.rule import use_instead
 
 
 @pytest.mark.parametrize(

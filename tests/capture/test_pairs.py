@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from shardlift.capture.leaf_pairs import pair_leaves
+from shardlift.capture.pairs import pair_leaves
 from shardlift.capture.schema import ArrayForm
 
 

@@ -143,7 +143,8 @@ def _notebook(path: Path, *sources: str) -> None:
 
 def test_a_notebook_is_shown_by_cell_and_keeps_its_layout(project: Path) -> None:
     path = project / "n.ipynb"
-    _notebook(path, "import jax", "y = jax.tree_map(f, x)", "# \u00e9", "f = jax.pmap(g)\nz = 2")
+    imports = "import functools, jax, jax.numpy as jnp"
+    _notebook(path, imports, "y = jax.tree_map(f, x)", "# \u00e9", "f = jax.pmap(g)\nz = 2")
     diff = migrate("n.ipynb").stdout.splitlines()
     assert [line for line in diff if line.startswith(("---", "+++"))] == [
         "--- n.ipynb: cell 2",

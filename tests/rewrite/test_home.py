@@ -185,12 +185,12 @@ def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
 
 
 def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() -> None:
-    book = notebook("import jax\nimport jax.numpy as jnp", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
+    book = notebook("import jax  # é", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
     result = migrate(["n.ipynb"], lambda path: book.encode(), lambda path: False)
     cells = sources(result.files[0].after)
-    assert cells[:2] == ["import jax\nimport jax.numpy as jnp", "jax.tree.map(f, x)"]
-    # Earlier cells import the rest, and a notebook is not annotated.
-    assert cells[2].startswith("import functools\n\n\ndef spmd_map(fun, axis_name=")
+    imports = "import functools\nimport jax  # é\nimport jax.numpy as jnp"
+    assert cells[:2] == [imports, "jax.tree.map(f, x)"]
+    assert cells[2].startswith("def spmd_map(fun, axis_name=")  # a notebook is not annotated
     assert cells[3:] == ["spmd_map(f)(x)"]
 
 

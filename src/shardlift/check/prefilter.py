@@ -32,7 +32,7 @@ def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False)
         codes = tuple(code for code in codes if _COMMENT in all_rules()[code].words)
     if notebook:
         # The lines of a cell are JSON strings: without quotes they are close enough to Python.
-        content = content.replace(b"\\n", b"\n").replace(b'"', b" ")
+        content = content.replace(b"\\n", b"\n").replace(b'"', b"\n")
     words, modules, by_code = _vocabulary(codes)
     present = {word for word in words if word in content}
     if modules and (b"jax" in content or b"flax" in content):

@@ -5,9 +5,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from shardlift.rewrite.call_format import Style
-from shardlift.rewrite.helpers import definitions, emit, extended, import_block, required
+from shardlift.rewrite.helpers import (
+    definitions,
+    emit,
+    extended,
+    import_block,
+    import_key,
+    required,
+)
 from shardlift.rewrite.home import Home, beside
-from shardlift.rewrite.import_order import in_order
+from shardlift.rewrite.import_order import in_order, module_of
 from shardlift.rewrite.imports import (
     OPTIONAL,
     TopLevel,
@@ -31,7 +38,8 @@ from shardlift.rewrite.notebook import (
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import Edit, HelperRequest, Span
-from shardlift.source.scopes import grouped, index_of
+from shardlift.source.notebook import Cells
+from shardlift.source.scopes import Import, grouped, index_of
 from shardlift.source.text import read_source
 
 
@@ -78,23 +86,47 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         top = TopLevel(draft.text)
         cells = draft.source.cells
         assert cells is not None
+        moved = {n: n - sum(one < n for one in emptied) for n in cells.numbers}
+        cells = replace(cells, numbers=tuple(moved.values()))
         line = top.first_use(names)
-        at = (draft.first_cell, 1)
+        at = (moved[draft.first_cell], 1)
         if line is not None:
             at = cells.locate(max(line, top.after_set_up()))
         begins = any(cells.locate(one.lineno) == at for one in top.body)
-        at = at[0] - sum(number < at[0] for number in emptied), at[1]
-        new = f"{import_block(statements)}{block}".lstrip("\n")
-        if begins and not missing:  # no cell of its own
-            text = edit_cells(text, [Edit(Span(at[1], 0, at[1], 0, at[0]), f"{new}\n")])
-        else:
-            text = insert_block(text, at, new)
+        edits = _beside_jax(top, cells, names, statements)
+        if missing and edits and edits[0].span.cell == at[0]:
+            edits = []
+        elif begins and not missing and not edits:  # no cell of its own
+            edits = [Edit(Span(at[1], 0, at[1], 0, at[0]), f"{import_block(statements)}\n")]
+        new = f"{import_block([] if edits else statements)}{block}".lstrip("\n")
+        text = edit_cells(insert_block(text, at, new) if new else text, edits)
     after = read_source(source.path, text.encode())
     if after.cells is not None and not after.cells.broken:
         unused = unused_imports(source.text, after, words_of_magics(text))
         text = edit_cells(text, unused, empties=False)
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
+
+
+def _beside_jax(
+    top: TopLevel, cells: Cells, names: set[str], statements: Iterable[str]
+) -> list[Edit]:
+    """What puts imports where the notebook imports JAX, if that is before they are needed."""
+    imports = [(cells.locate(x.lineno), x) for x in top.before_use(names) if isinstance(x, Import)]
+    of_jax = (at for at, one in imports if module_of(one).partition(".")[0] == "jax")
+    first = number, _ = next(of_jax, (0, 0))
+    there = [(at, one) for at, one in imports if at[0] == number and not one.col_offset]
+    edits: list[Edit] = []
+    for new in sorted(statements, key=import_key) if there else ():
+        section, *_ = key = import_key(new)
+        # What is above the import of JAX may set the environment for it.
+        near = [one for at, one in there if at >= first or not section]
+        above = [one for one in near if (section,) <= import_key(ast.unparse(one)) <= key]
+        line = (above[-1].end_lineno or 0) if above else near[0].lineno
+        column = len(top.lines[line - 1].rstrip("\r\n")) if above else 0
+        at = cells.locate(line)[1], column
+        edits.append(Edit(Span(*at, *at, number), f"\n{new}" if above else f"{new}\n"))
+    return edits
 
 
 def _finish(

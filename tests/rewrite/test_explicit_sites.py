@@ -368,6 +368,17 @@ def test_a_comment_stays_with_its_statement() -> None:
 
 COUNTED = {
     "4": {"rows": "x = np.arange(4.0, dtype=np.float32)"},
+    **{
+        number: {
+            "rows": "x = rows()",
+            "main": f"{MAIN}\n\ndef rows():\n    return {made}.astype(np.float32)\n",
+        }
+        for number, made in {
+            "5": "np.ones((5,))",
+            "6": "np.zeros(6)",
+            "2": "np.array([1, 2])",
+        }.items()
+    },
     "n_chains": {"rows": "n_chains = int('4'); x = np.ones((n_chains,), np.float32)"},
     "n": {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
     "3": {
@@ -400,7 +411,7 @@ def test_rows_that_are_counted_are_on_as_many_devices(number: str, parts: dict[s
 SHARED = {
     "one row": {"rows": "x = np.float32(2)[None]"},
     "a number that the program was given": {
-        "rows": "n_devices = int('4'); x = np.arange(n_devices).astype(np.float32)"
+        "rows": "n_devices = int('4'); x = np.float32(1) * np.arange(n_devices)"
     },
     "a number by its name": {"rows": "n = 4; x = dict(x=np.ones((n, 2), np.float32))['x'][:, 0]"},
     "keys of a number": {"rows": "n = [4]; x = jax.random.split(jax.random.PRNGKey(0), n[0])"},
@@ -617,6 +628,8 @@ TOUCHES = {
         {},
         True,
     ),
+    "its last line runs it": (f"{DECORATED}\n\nmain()\n", {}, True),
+    "it calls what is mapped": (f"{DECORATED}\n\nx = double(np.ones((8, 2)))\n", {}, True),
     "it has arrays at the top": (f"{DECORATED}\n\nkey = jax.random.key(0)\n", {}, True),
 }
 

@@ -78,8 +78,8 @@ def test_a_blank_line_between_the_mesh_and_a_decorated_function() -> None:
 
 @pytest.mark.parametrize("axes", ["(0, 0)", "0", "[0]"])
 def test_axes_that_are_the_default_are_left_out(axes: str) -> None:
-    site = f"b = jax.pmap(f, axis_name='i', in_axes={axes}, donate_argnums=0)\nb(load(), load())\n"
-    text, _ = after(site)
+    site = f"b = jax.pmap(f, axis_name='i', in_axes={axes}, donate_argnums=0)\n"
+    text, _ = after(site, "def run():\n    return b(load(), load())\n")
     assert "b = spmd_map(f, axis_name='i', donate_argnums=0)\n" in text
     assert "in_axes" not in text
 

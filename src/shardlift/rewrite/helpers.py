@@ -3,7 +3,7 @@
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
 takes to add some. What a helper needs is read off the names that it says. Of `spmd_map` there are
 three texts, in `helper_texts/spmd_map`: for the first axis of all arguments, where some are
-donated, and with `in_axes`.
+donated, and with `in_axes`, without donation if no site donates.
 """
 
 import ast

@@ -13,6 +13,8 @@ from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
 from shardlift.source.scopes import all_arguments, last_name
+from shardlift.source.values import Known
+from shardlift.source.wrappers import is_plain
 
 _COUNTED = frozenset(
     {"jax.local_device_count", "jax.device_count", "jax.local_devices", "jax.devices"}
@@ -78,19 +80,33 @@ def _text_of(file: File, place: ast.AST, other: File, number: ast.expr) -> str |
     return ast.unparse(number) if is_there else None
 
 
-def _rows_of(file: File, expression: ast.expr) -> ast.expr | None:
+def _rows_of(file: File, expression: ast.expr, depth: int = 3) -> ast.expr | None:
     """The number of rows of an array, where it is made or what a mapped function returns."""
     made = file.definition(expression)
     if not isinstance(made, ast.Call):
         return None
+    if isinstance(made.func, ast.Attribute) and made.func.attr == "astype":
+        return _rows_of(file, made.func.value)
     if file.called(file.definition(made.func)) in OWN:
         return next(filter(None, (_rows_of(file, argument) for argument in made.args)), None)
+    function = file.only(made.func)
+    if isinstance(function, Known) and isinstance(function.node, ast.FunctionDef):
+        returned = function.returns() if is_plain(function) and depth else ()
+        counts = [_rows_of(function.file, one, depth - 1) for one in returned]
+        is_number = len(counts) == 1 and isinstance(counts[0], ast.Constant)
+        return counts[0] if is_number else None
     maker, given = last_name(made.func), [*made.args, *(k.value for k in made.keywords)]
     shapes = [a.elts[0] for a in given if isinstance(a, (ast.Tuple, ast.List)) and a.elts]
     if maker == "split":
         shapes = given[1:2]
-    elif maker == "arange" and len(made.args) == 1:
+    elif maker == "arange":
+        shapes = given[:1] if len(made.args) == 1 else []
+    elif maker in ("ones", "zeros") and given and _is_number(given[0]):
         shapes = given[:1]
+    elif maker in ("array", "asarray"):
+        listed = getattr(given[0] if given else None, "elts", ())
+        is_known = listed and not any(isinstance(one, ast.Starred) for one in listed)
+        shapes = [ast.Constant(len(listed))] if is_known else []
     elif maker not in _SHAPED:
         shapes = []
     number = shapes[0] if shapes else None

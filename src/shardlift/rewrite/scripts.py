@@ -109,9 +109,16 @@ def attributes(file: File) -> dict[str, list[ast.Attribute]]:
 
 
 def is_program(file: File) -> bool:
-    """Whether nobody imports a file: a notebook, or a script with `if __name__ == "__main__":`."""
-    is_guarded = any(map(is_guard, file.index.root.body))
-    is_alone = is_guarded and not file.project.graph.importers(file.path)
+    """Whether nobody imports a file: a notebook, or a script that runs a function of its own.
+
+    That has `if __name__ == "__main__":`, or calls the function in its last line.
+    """
+    body = file.index.root.body
+    last = body[-1] if body else None
+    call = last.value if isinstance(last, ast.Expr) else None
+    runs = isinstance(call, ast.Call) and isinstance(file.only(call.func), Known)
+    is_run = runs or any(map(is_guard, body))
+    is_alone = is_run and not file.project.graph.importers(file.path)
     return file.source.cells is not None or is_alone
 
 
@@ -177,10 +184,11 @@ def _is_of_numbers(node: ast.Call | ast.Subscript) -> bool:
 
 
 def _touches_devices(file: File, call: ast.Call) -> bool:
-    """Whether a call makes or places an array while the module is imported."""
+    """Whether a call makes, places or maps an array while the module is imported."""
     if file.index.function_around(call) is not None:
         return False
-    if not _ON_DEVICES.match(file.called(call) or ""):
+    is_mapped = any(call is other for other, _ in file.mapped_calls)
+    if not is_mapped and not _ON_DEVICES.match(file.called(call) or ""):
         return False
     return not any(is_guard(node) for node in file.index.ancestors(call))
 

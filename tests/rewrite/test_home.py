@@ -265,10 +265,13 @@ def test_a_helper_that_a_module_for_such_things_has_is_used(
 
 
 def test_a_module_that_is_there_gets_what_more_is_needed() -> None:
-    files, _ = migrated({"p/__init__.py": "", "p/a.py": SITE, "p/b.py": SITE})
+    texts = {"p/__init__.py": "", "p/a.py": SITE, "p/b.py": SITE}
+    files, _ = migrated(texts)
     module = files["p/_spmd.py"]
-    placed = "import jax\n\nx = jax.device_put_replicated(1, jax.devices())\n"
-    files, _ = migrated(files | {"p/c.py": placed})
+    placed = {"p/c.py": "import jax\n\nx = jax.device_put_replicated(1, jax.devices())\n"}
+    at_once, _ = migrated(texts | placed)
+    files, _ = migrated(files | placed)
+    assert at_once["p/c.py"] == files["p/c.py"]
     assert "._spmd import device_put_replicated\n" in files["p/c.py"]
     after = files["p/_spmd.py"]
     assert after.partition("def spmd_map")[2].startswith(module.partition("def spmd_map")[2])

@@ -138,20 +138,21 @@ class ProjectMigration:
         )
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
-        """Where the files have their helpers: few that one file needs are in that file."""
+        """Where the files have their helpers: in the file, if no two files need the same one."""
         asked = {path: {one.name for one in requests} for path, requests in helpers.items()}
         names = {path: some for path, some in asked.items() if some - SHORT_HELPERS}
         homes = find_homes(names, self._layout, self._exists)
         at = {path: home.path or path for path, home in homes.items()}
         needed = Counter((at[path], name) for path in names for name in names[path])
-        return {
-            path: home
-            for path, home in homes.items()
+        shared = {
+            at[path]
+            for path in homes
             if (PurePath(at[path]).stem == MODULE and self._exists(at[path]))
             or not self._layout.helpers_in(at[path]).isdisjoint(names[path])
             or any(needed[at[path], name] > 1 for name in names[path])
             or (len(names[path]) > 1 and names[path] & LONG_HELPERS)
         }
+        return {path: home for path, home in homes.items() if at[path] in shared}
 
     def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
         """For how many processes the sites of the program are written: at most one line each."""

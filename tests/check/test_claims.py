@@ -13,6 +13,8 @@ pytestmark = pytest.mark.slow
 
 # Each claim is the body of a function: what it returns is compared, what it raises is named.
 CLAIMS = {
+    "SL110 device": ("x.device()", "TypeError"),
+    "SL110 costs": ("type(jax.jit(f).lower(x).compile().cost_analysis()).__name__", "dict"),
     "SL112": ("jax.pmap(f, global_arg_shapes=None)", "TypeError"),
     "SL204": ("jax.pmap(jax.pmap(f))(jnp.ones((4, 2, 3)))", "ValueError"),
     "SL207": ("jax.pmap(f, out_axes=-1)(jnp.ones((8, 2, 3))).shape", [16, 3, 1]),

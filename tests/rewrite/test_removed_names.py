@@ -265,6 +265,11 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         ("jax.pxla.Mesh(d, 'i')", "jax.sharding.Mesh(d, 'i')"),
         ("jax.random.shuffle(key, x)", "jax.random.permutation(key, x, independent=True)"),
         ("jax.lib.xla_bridge.get_backend().platform", "jax.default_backend()"),
+        ("jax.jit(f).lower(x).compile().cost_analysis()[0]",
+         "jax.jit(f).lower(x).compile().cost_analysis()"),
+        ("c = jax.jit(f).lower(x).compile()\ncosts = c.cost_analysis()\nn = costs[0]['flops']",
+         "c = jax.jit(f).lower(x).compile()\ncosts = c.cost_analysis()\nn = costs['flops']"),
+        ("print(jnp.ones(3).device())", "print(jnp.ones(3).device)"),
         ("if jax.config.jax_array and f():\n    g()", "if f():\n    g()"),
     ],
 )  # fmt: skip
@@ -310,6 +315,15 @@ def test_a_line_changes(before: str, after: str) -> None:
             "import jax\nfrom jax._src.util import prod\n"
             "import jax._src.numpy.lax_numpy as lnp\nx = lnp.sqrt(prod((2, 3))), jax\n",
             "from math import prod\n\nimport jax\nx = jax.numpy.sqrt(prod((2, 3))), jax\n",
+        ),
+        (
+            "from flax.core import unfreeze\nimport flax.linen as nn\n"
+            "params = m.init(key, x)['params'].unfreeze()\n"
+            "state, params = variables.pop('params')\nv = v.copy({**state, 'c': params})\n",
+            "import flax\nfrom flax.core import unfreeze\nimport flax.linen as nn\n"
+            "params = unfreeze(m.init(key, x)['params'])\n"
+            "state, params = flax.core.pop(variables, 'params')\n"
+            "v = flax.core.copy(v, {**state, 'c': params})\n",
         ),
         (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",

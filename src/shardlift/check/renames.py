@@ -43,11 +43,11 @@ from shardlift.source.removed_names import (
 from shardlift.source.scopes import FUNCTIONS, bound_name, position
 from shardlift.source.values import External
 
-# The modules that `import jax` brings with it.
+# The modules that `import jax` brings with it, and `import flax`.
 _WITH_JAX = frozenset(
     {
         *("jax", "jax.core", "jax.errors", "jax.lax", "jax.nn", "jax.numpy", "jax.ops"),
-        *("jax.random", "jax.sharding", "jax.tree", "jax.tree_util"),
+        *("jax.random", "jax.sharding", "jax.tree", "jax.tree_util", "flax.core"),
     }
 )
 # What flax.linen has from JAX, as the old module `nn` of flax had it.
@@ -187,7 +187,7 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()
-    edits, imports = _spell_successor(file, node, replace(row, successor=use.successor, same=True))
+    edits, imports = spell_successor(file, node, replace(row, successor=use.successor, same=True))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
 
@@ -195,8 +195,8 @@ def _renamed(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor's name, or the shorter call that does what is done with the result."""
     use = successor_call(file, node, row)
     if use is None:
-        return _spell_successor(file, node, row)
-    edits, imports = _spell_successor(file, node, replace(row, successor=use.successor))
+        return spell_successor(file, node, row)
+    edits, imports = spell_successor(file, node, replace(row, successor=use.successor))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
 
@@ -317,7 +317,7 @@ def importable(row: Removed) -> tuple[str, str]:
     return module, name
 
 
-def _spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
+def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor by a name that the file already has, or by its full one with an import."""
     if not _fits(file, node, row):
         return _NO_FIX

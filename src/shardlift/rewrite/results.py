@@ -93,7 +93,7 @@ class Migration:
         paths: dict[str, set[str]] = {}
         for file in self.files:
             for change in file.refused:
-                if change.name and change.on_import:
+                if change.name in _ROWS and change.on_import:
                     paths.setdefault(change.name, set()).add(file.path)
         names = (NeededName(_ROWS[name], tuple(sorted(files))) for name, files in paths.items())
         return tuple(sorted(names, key=lambda removed: (-len(removed.paths), removed.row.name)))
@@ -129,7 +129,7 @@ class Migration:
     def needed_below(self) -> Version | None:
         """The first JAX that the program does not run on: one that has no name that is left."""
         names = {change.name for file in self._program for change in file.refused}
-        rows = [_ROWS[name] for name in names if name.startswith("jax.")]
+        rows = [_ROWS[name] for name in names & _ROWS.keys() if name.startswith("jax.")]
         return min((row.gone for row in rows if row.gone > (0,)), default=None)
 
     @property

@@ -120,12 +120,14 @@ KEYWORD_ROWS = {
     for function, (gone, renamed) in KEYWORDS.items()
     for old, new in renamed.items()
 }
-# The first release that has the keyword of today.
+# The first release that has the keyword of today, or the method.
 KEYWORDS_SINCE: dict[str, Version] = {
     "jax.numpy.clip": (0, 4, 27),
     "jax.numpy.reshape": (0, 4, 28),
     "jax.experimental.pjit.pjit": (0, 4, 7),
     "jax.lax.with_sharding_constraint": (0, 4, 7),
+    "jax.Array.device": (0, 4, 31),
+    "jax.stages.Compiled.cost_analysis": (0, 5),
 }
 OPTIONS = {
     option: version(release)

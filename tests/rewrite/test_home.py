@@ -185,11 +185,12 @@ def test_notebooks_and_scripts_of_one_folder_do_not_share() -> None:
 
 
 def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() -> None:
-    book = notebook("import jax  # é", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
+    above = "from functools import partial\nimport os\n\nimport jax  # é"
+    book = notebook(f"{above}\npartial", "jax.tree_map(f, x)", "jax.pmap(f)(x)")
     result = migrate(["n.ipynb"], lambda path: book.encode(), lambda path: False)
     cells = sources(result.files[0].after)
-    imports = "import functools\nimport jax  # é\nimport jax.numpy as jnp"
-    assert cells[:2] == [imports, "jax.tree.map(f, x)"]
+    imports = above.replace("partial", "partial, wraps")
+    assert cells[:2] == [f"{imports}\nimport jax.numpy as jnp\npartial", "jax.tree.map(f, x)"]
     assert cells[2].startswith("def spmd_map(fun, axis_name=")  # a notebook is not annotated
     assert cells[3:] == ["spmd_map(f)(x)"]
 

@@ -1,6 +1,7 @@
 """A rewritten file before and after it gets what it needs: imports, and helpers or their import."""
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -122,10 +123,15 @@ def _beside_jax(
         # What is above the import of JAX may set the environment for it.
         near = [one for at, one in there if at >= first or not section]
         above = [one for one in near if (section,) <= import_key(ast.unparse(one)) <= key]
-        line = (above[-1].end_lineno or 0) if above else near[0].lineno
-        column = len(top.lines[line - 1].rstrip("\r\n")) if above else 0
+        head, _, name = new.partition(" import ")
+        lines = {one: top.lines[(one.end_lineno or 0) - 1].rstrip("\r\n") for one in above}
+        same = [one for one in above if re.fullmatch(rf"{head} import [\w, ]+", lines[one])]
+        text, line, column = f"{new}\n", near[0].lineno, 0
+        for one in (same or above)[-1:]:
+            text = f", {name}" if same else f"\n{new}"
+            line, column = one.end_lineno or 0, len(lines[one])
         at = cells.locate(line)[1], column
-        edits.append(Edit(Span(*at, *at, number), f"\n{new}" if above else f"{new}\n"))
+        edits.append(Edit(Span(*at, *at, number), text))
     return edits
 
 

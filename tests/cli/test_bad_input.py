@@ -304,6 +304,7 @@ def test_code_is_shown_and_not_obeyed(folder: Path) -> None:
 def test_a_capture_that_cannot_be_read(folder: Path) -> None:
     (folder / "other.json").write_text('{"a": 1}')
     (folder / "half.json").write_text('{"schema": "shardlift.capture", "ver')
+    (folder / "new.json").write_text('{"schema": "shardlift.capture", "version": 99}')
     write(everything(), folder / "run.json")
     for command in (["report"], ["verify", "run.json"]):
         for path, why in [
@@ -311,6 +312,7 @@ def test_a_capture_that_cannot_be_read(folder: Path) -> None:
             ("nowhere.json", "nowhere.json"),
             ("other.json", "is not a capture"),
             ("half.json", "is damaged"),
+            ("new.json", "newer shardlift"),
         ]:
             result = run(*command, path)
             assert result.exit_code == 2, (command, path, result.output)

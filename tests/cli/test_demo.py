@@ -84,16 +84,6 @@ def test_a_command_that_goes_wrong_ends_it(monkeypatch: pytest.MonkeyPatch, tmp_
     assert "never reached" not in result.output
 
 
-def test_without_jax_it_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(sys.modules, "jax", None)
-    result = CliRunner().invoke(demo, ["--into", str(tmp_path / "demo")])
-    assert result.exit_code == 2
-    assert 'pip install "shardlift[jax]"' in result.output
-    assert not (tmp_path / "demo").exists()
-
-
 def test_no_file_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     result = CliRunner().invoke(demo, ["--into", str(tmp_path)])

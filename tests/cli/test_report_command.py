@@ -40,23 +40,6 @@ def test_html(folder: Path) -> None:
     assert "no/where.html cannot be written" in result.output
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot be read: No such file"),
-        ("{", "is damaged, or is not a capture"),
-        ("{}", "is not a capture"),
-        ('{"schema": "shardlift.capture", "version": 99}', "newer shardlift"),
-    ],
-)
-def test_what_cannot_be_read_exits_2(folder: Path, text: str | None, message: str) -> None:
-    if text is not None:
-        (folder / "bad.json").write_text(text)
-    result = report("bad.json")
-    assert result.exit_code == 2
-    assert f"bad.json {message}" in result.output or message in result.output
-
-
 @pytest.mark.slow
 def test_places_in_a_notebook_are_cells_and_lines(tmp_path: Path) -> None:
     """In what `run` records of it, in the report, and where `verify` compares it."""

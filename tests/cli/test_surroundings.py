@@ -94,7 +94,7 @@ def test_an_old_jax(folder: Path) -> None:
     metadata = "Metadata-Version: 2.1\nName: jax\nVersion: 0.4.30\n"
     (old / "jax-0.4.30.dist-info" / "METADATA").write_text(metadata)
     path = os.pathsep.join([str(old), str(SOURCE)])
-    for command in (("run", "train.py"), ("verify", "train.py", "train.py")):
+    for command in (("run", "train.py"), ("verify", "train.py", "train.py"), ("doctor",)):
         status, _, error = run(folder, *command, path=path)
         assert status == 2
         assert "JAX 0.4.30 is installed, but 0.10 or newer is needed" in error
@@ -121,9 +121,11 @@ def test_no_jax(folder: Path) -> None:
     def without(*command: str) -> tuple[int, str, str]:
         return run(folder, *command, path=path, flags=("-S",))
 
-    status, _, error = without("verify", "train.py", "train.py")
-    assert status == 2
-    assert 'pip install "shardlift[jax]"' in error
+    for command in (("verify", "train.py", "train.py"), ("demo", "--into", "demo")):
+        status, _, error = without(*command)
+        assert status == 2
+        assert 'pip install "shardlift[jax]"' in error
+    assert not (folder / "demo").exists()
     status, out, error = without("doctor")
     assert status == 2
     assert "jax not installed" in out

@@ -58,25 +58,6 @@ def main():
 """
 
 
-# Nothing in it shows that several processes run it: on a TPU pod nothing has to.
-UNSEEN = """
-import jax
-import numpy as np
-
-step = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")
-other = jax.pmap(lambda x: x, axis_name="i")
-
-
-def main():
-    here = jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i", devices=jax.local_devices())
-    x = np.ones(jax.local_device_count(), np.float32)
-    try:
-        return np.asarray(here(x)).tolist(), np.asarray(step(x)).tolist()
-    except RuntimeError as error:
-        return np.asarray(here(x)).tolist(), str(error)
-"""
-
-
 def body(texts):
     def result(text):
         names = {"__name__": "program"}
@@ -101,16 +82,6 @@ def test_arrays_are_placed_and_read_in_each_process_as_before() -> None:
         got, expected, placed, wanted = process.value
         assert got == expected
         assert placed == wanted
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("many_sites")
-def test_a_program_that_was_written_for_one_process_raises() -> None:
-    after, _ = migrated({"main.py": UNSEEN})
-    for process in run_processes(body, processes=2, devices=2, args=([after["main.py"], UNSEEN],)):
-        got, before = process.value
-        assert before == [[2, 2], [4, 4]]
-        assert got == [[2, 2], "written for one process, not for several"]
 
 
 @pytest.mark.usefixtures("many_sites")

@@ -1,29 +1,19 @@
-"""``python -m tests.fuzz.migrate [--count 1000] [--start 0]``: what programs print stays.
+"""``python -m tests.fuzz programs --inputs 1000``: what programs print stays.
 
 Programs that use the outputs of pmapped functions on the host are run, migrated to `shard_map` and
 to `global`, and run again, in this process.
 """
 
-import argparse
 import contextlib
 import io
 import os
-import sys
 import tempfile
-import time
 import traceback
 import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tests.fuzz import quick_jax
-from tests.fuzz.host_programs import Writer
-from tests.rewrite.captures import dated
-
-if __name__ == "__main__":
-    quick_jax.set_up(devices=2)  # one, two = rows
 
 import jax
 
@@ -32,6 +22,8 @@ from shardlift.facts import Capture, Recorder
 from shardlift.rewrite.changes import Decisions
 from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
+from tests.fuzz.host_programs import Writer
+from tests.rewrite.captures import dated
 
 
 @dataclass(frozen=True)
@@ -106,26 +98,16 @@ def migrated(text: str, path: Path, goal: Goal, facts: Capture) -> tuple[str, bo
     return after, any(file.refused for file in result.files)
 
 
-def main() -> int:
-    """Check many programs; 1 if one of them prints something else."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.migrate", description=__doc__)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--start", type=int, default=0)
-    options = parser.parse_args()
+def work(count: int, seed: int) -> tuple[str, bool]:
+    """Check many programs, and print the first findings; whether there are any."""
     counts: Counter[str] = Counter()
     found: list[Finding] = []
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(options.start, options.start + options.count):
+        for number in range(seed, seed + count):
             new = check(number, Path(folder) / "program.py", counts)
             for finding in new[: max(0, 5 - len(found))]:
                 print(finding, flush=True)
             found += new
             if number % 100 == 99:  # the functions of programs are gone, their programs are not
                 jax.clear_caches()
-    print(f"{dict(counts)}, {len(found)} findings, {time.perf_counter() - start:.0f} s")
-    return int(bool(found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return f"{dict(counts)}, {len(found)} findings", bool(found)

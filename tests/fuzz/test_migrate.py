@@ -14,7 +14,7 @@ from tests.fuzz.host_programs import Writer
 
 @pytest.fixture(autouse=True)
 def compile_quickly() -> Iterator[None]:
-    """Also with `--exhaustive`, as `python -m tests.fuzz.migrate` does."""
+    """Also with `--exhaustive`, as `python -m tests.fuzz programs` does."""
     name = "jax_disable_most_optimizations"
     was = jax.config.values[name]
     jax.config.update(name, True)

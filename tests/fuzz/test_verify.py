@@ -1,4 +1,4 @@
-"""Some of the pairs of `python -m tests.fuzz.verify`: verdicts are right, and causes true."""
+"""Some of the pairs of `python -m tests.fuzz pairs`: verdicts are right, and causes true."""
 
 import jax
 import pytest

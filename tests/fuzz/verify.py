@@ -1,26 +1,20 @@
-"""``python -m tests.fuzz.verify [--pairs 1000] [--seconds S] [--seed 0]``.
+"""``python -m tests.fuzz pairs --inputs 1000``: pairs of programs for `verify`.
 
-Pairs of programs for `verify`. A random training program in pmap is moved to shard_map: rightly,
+A random training program in pmap is moved to shard_map: rightly,
 with up to four harmless changes at once, or with one planted mistake on top of them. `verify` must
 call the first ones the same, none of the others, and name the planted cause or none. The programs
 run in this process: recording and comparing are those of the command.
 """
 
-import argparse
+import contextlib
 import os
 import random
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
-
-from tests.fuzz import quick_jax
-
-if __name__ == "__main__":
-    quick_jax.set_up(devices=8)
 
 import jax
 
@@ -172,40 +166,22 @@ class Tally:
         return "\n".join(lines)
 
 
-def work(options: argparse.Namespace) -> Tally:
-    """Compare pairs until the time or their number is over."""
-    tally, began, seed = Tally(), time.perf_counter(), options.seed
-    while sum(tally.counts[name] for name in ("right pairs", "mistakes")) < options.pairs:
-        recorded = None
-        for pair in pairs_of(seed):
-            if options.seconds and time.perf_counter() - began > options.seconds:
-                return tally
-            try:
-                recorded = recorded or before(program(pair.old))
-                tally.add(pair, seed, pair.judge(recorded))
-            except Exception:  # of the generator, or of verify
-                print(f"seed {seed}, {pair.name}\n{pair.old}\n------\n{pair.new}", file=REPORT)
-                raise
-        seed += 1
-        if seed % 20 == 0:
-            jax.clear_caches()  # the functions of these programs are gone, what was compiled is not
-    return tally
-
-
-def main() -> int:
-    """Compare pairs; 1 if one verdict is wrong, or a cause is another one."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.verify", description=__doc__)
-    parser.add_argument("--pairs", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=0, help="0: no limit")
-    parser.add_argument("--seed", type=int, default=0, help="of the first program")
-    options = parser.parse_args()
-    began = time.perf_counter()
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    tally, seconds = work(options), time.perf_counter() - began
-    print(f"JAX {jax.__version__}, {seconds:.0f} s\n{tally.summary()}", file=REPORT)
+def work(count: int, seed: int) -> tuple[str, bool]:
+    """Compare pairs; their counts, and whether a verdict is wrong, or a cause is another one."""
+    tally = Tally()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        while sum(tally.counts[name] for name in ("right pairs", "mistakes")) < count:
+            recorded = None
+            for pair in pairs_of(seed):
+                try:
+                    recorded = recorded or before(program(pair.old))
+                    tally.add(pair, seed, pair.judge(recorded))
+                except Exception:  # of the generator, or of verify
+                    print(f"seed {seed}, {pair.name}\n{pair.old}\n------\n{pair.new}", file=REPORT)
+                    raise
+            seed += 1
+            if seed % 20 == 0:  # the functions of these programs are gone, what was compiled is not
+                jax.clear_caches()
     bad = ("false alarm", "false identical", "another cause")
-    return int(any(tally.counts[name] for name in bad))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    summary = f"JAX {jax.__version__}\n{tally.summary()}"
+    return summary, any(tally.counts[name] for name in bad)

@@ -170,9 +170,9 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         (
             "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n"
-            "@jax.jit\n@jax.pmap\ndef h(x):\n    return x\n",
+            "@jax.jit  # once\n@jax.pmap\ndef h(x):\n    return x\n",
             "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n"
-            "@jax.pmap\ndef h(x):\n    return x\n",
+            "# once\n@jax.pmap\ndef h(x):\n    return x\n",
         ),
         (
             "import jax, numpy as np, jax.numpy as jnp\n"
@@ -269,6 +269,8 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
          "jax.jit(f).lower(x).compile().cost_analysis()"),
         ("c = jax.jit(f).lower(x).compile()\ncosts = c.cost_analysis()\nn = costs[0]['flops']",
          "c = jax.jit(f).lower(x).compile()\ncosts = c.cost_analysis()\nn = costs['flops']"),
+        ("jax.config.update('jax_default_matmul_precision', lax.Precision.HIGHEST)",
+         "jax.config.update('jax_default_matmul_precision', 'highest')"),
         ("print(jnp.ones(3).device())", "print(jnp.ones(3).device)"),
         ("if jax.config.jax_array and f():\n    g()", "if f():\n    g()"),
     ],
@@ -367,6 +369,14 @@ def test_a_line_changes(before: str, after: str) -> None:
             "import jax\nfrom jax.sharding import PartitionSpec as P\n"
             "x = P(), jax.interpreters.pxla.PartitionSpec('i')\n",
             "from jax.sharding import PartitionSpec as P\nx = P(), P('i')\n",
+        ),
+        (
+            "import jax\n"
+            "from jax import jit, tree_map as one, tree_leaves as two, tree_flatten as three\n"
+            "print(jit, one, two, three, jax)\n",
+            "import jax\nfrom jax import jit\nfrom jax.tree_util import (\n    tree_map as one,\n"
+            "    tree_leaves as two,\n    tree_flatten as three,\n)\n"
+            "print(jit, one, two, three, jax)\n",
         ),
         # Imports that were in order are in order.
         (

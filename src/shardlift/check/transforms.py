@@ -8,6 +8,7 @@ from shardlift.source.mentions import is_decorator
 from shardlift.source.model import Edit, Match
 from shardlift.source.scopes import FUNCTIONS
 from shardlift.source.sites import Usage, function_of, surely_mapped
+from shardlift.source.statements import line_bytes, newline
 from shardlift.source.values import External, Mapped, Partial, Result
 
 # The positions of the functions that each transform takes.
@@ -58,8 +59,10 @@ def _mapped_under_transform(file: File) -> Iterator[tuple[ast.AST, str, Mapped]]
 def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
     """`jax.pmap(f)` for `jax.jit(jax.pmap(f))`, in decorators too: the jit has nothing to do."""
     if isinstance(node, ast.expr) and is_decorator(file, node):
+        comment = line_bytes(file, node.lineno)[node.end_col_offset :].decode().strip()
+        kept = f"{file.margin(node.lineno)}{comment}{newline(file)}" if comment else ""
         is_plain = file.only(node) == External("jax.jit")
-        return (Edit(file.stretch(node.lineno, 0, node.lineno + 1, 0), ""),) if is_plain else ()
+        return (Edit(file.stretch(node.lineno, 0, node.lineno + 1, 0), kept),) if is_plain else ()
     if not isinstance(node, ast.Call) or file.called(node) != "jax.jit":
         return ()
     if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Call | ast.Name):

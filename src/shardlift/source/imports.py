@@ -14,7 +14,14 @@ from shardlift.source.model import Edit
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.scopes import Import, bound_name, position
 from shardlift.source.scopes import end as end_of
-from shardlift.source.statements import cut, delete, insert_below, line_bytes, replace_statement
+from shardlift.source.statements import (
+    cut,
+    delete,
+    insert_below,
+    line_bytes,
+    newline,
+    replace_statement,
+)
 
 _AFTER_NAME = re.compile(rb"\s*,?[ \t]*(#.*)?$")
 _SEPARATOR = re.compile(rb"[ \t]*,")
@@ -51,11 +58,20 @@ def move_names(
         there = at_top.get((*place, bound[alias]), ()) if place is not None else ()
         if place is not None and not any(other is not statement for other in there):
             lines.setdefault(place[0], {})[_as(place[1], bound[alias])] = None
-    new = [f"from {module} import {', '.join(names)}" for module, names in lines.items()]
+    new = [_import(file, statement, module, names) for module, names in lines.items()]
     if len(leaving) == len(statement.names):
         return (replace_statement(file, statement, new) if new else delete(file, statement),)
     edits += _without(file, statement, leaving)
     return (*edits, insert_below(file, statement, new)) if new else tuple(edits)
+
+
+def _import(file: File, statement: ast.stmt, module: str, names: Collection[str]) -> str:
+    """An import on one line; on one line per name if it would be longer than those of the file."""
+    flat, margin = f"from {module} import {', '.join(names)}", " " * statement.col_offset
+    if len(margin + flat) <= max(80, *map(len, file.lines)):
+        return flat
+    below = f"{newline(file)}{margin}"
+    return f"from {module} import ({''.join(f'{below}    {name},' for name in names)}{below})"
 
 
 def drop_names(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:

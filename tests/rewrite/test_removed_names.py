@@ -537,6 +537,12 @@ def test_the_needed_jax_is_the_first_that_has_the_written_name(
         assert needed is None or done.needed_for(needed) == (name, f"{path}:2")
 
 
+def test_a_function_that_the_flax_of_the_project_lacks_is_only_named() -> None:
+    before = "import flax\nx = y.unfreeze()\nstate, p = v.pop('params')\n"
+    after = before.replace("y.unfreeze(", "flax.core.unfreeze(y")
+    assert migrated(before, settings=Settings(flax=(0, 6, 4))) == after
+
+
 def test_a_name_that_a_module_of_the_project_hands_on_changes_there_alone() -> None:
     texts = {
         "pkg/__init__.py": "",

@@ -83,6 +83,8 @@ def _of_frozen_dict(file: File, node: ast.Attribute) -> Iterator[Match]:
     head = f"({file.text(node.value)}{', ' if given else ''}"
     edits = tuple(Edit(whole, edit.replacement + head) for edit in named)
     text = f".{node.attr}() of variables was removed in flax 0.7, where they are dicts"
+    if node.attr != "unfreeze" and file.project.settings.flax < (0, 7):
+        edits, imports = (), frozenset()  # what the project requires may not have the function
     yield Match(call, f"{text}: use {function}, which takes both", edits, imports)
 
 

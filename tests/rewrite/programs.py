@@ -148,18 +148,18 @@ KEPT_BY_HELPER: dict[str, dict[str, str]] = {
         "    p = jax.pmap(lambda x: (jax.lax.psum(x, 'i'), x), 'i', out_axes=(None, 0))\n"
         "    return p(x)\n"
     ),
+    "a method with a static self": _program(
+        "class Model:\n    scale = 3.0\n\n"
+        "    @functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=0)\n"
+        "    def step(self, x):\n        return self.scale * jax.lax.psum(x, 'i')\n\n\n"
+        "def main():\n    return Model().step(x)\n"
+    ),
 }
 KEPT: dict[str, dict[str, str]] = {
     "static arguments": _program(
         "@functools.partial(jax.pmap, static_broadcasted_argnums=(1,))\n"
         "def f(x, n, y):\n    return x ** n + y if isinstance(n, int) else 'traced'\n\n\n"
         "def main():\n    return f(x, 2, x), f(x, 3, x)\n"
-    ),
-    "a method with a static self": _program(
-        "class Model:\n    scale = 3.0\n\n"
-        "    @functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=0)\n"
-        "    def step(self, x):\n        return self.scale * jax.lax.psum(x, 'i')\n\n\n"
-        "def main():\n    return Model().step(x)\n"
     ),
     "a bound method that is mapped again": _program(
         "class Trainer:\n    rate = 0.5\n\n"

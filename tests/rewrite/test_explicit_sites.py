@@ -217,6 +217,55 @@ def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
     np.testing.assert_array_equal(run(lazy), run(called))
 
 
+STATIC_OBJECT = """
+import functools
+
+
+class Model:
+    rate = 3
+
+    @functools.partial(jax.pmap, axis_name='i', {options})
+    def scaled(self, x{more}):
+        return self.rate * jax.lax.psum(x, 'i') ** {power}
+
+
+def main():
+    x = np.arange(jax.device_count(), dtype=np.float32)
+    return {calls}
+
+
+if __name__ == "__main__":
+    main()
+"""
+ROW = "per_row(self.scaled_on_device)"
+ROW_OF_TWO = "per_row(functools.partial(self.scaled_on_device, power=power))"
+
+
+@pytest.mark.parametrize(
+    ("options", "calls", "written"),
+    [
+        ("static_broadcasted_argnums=(0,)", "Model().scaled(x)", ROW),
+        ("in_axes=(None, 0), static_broadcasted_argnums=0", "Model().scaled(x)", ROW),
+        (
+            "static_broadcasted_argnums=(0, 2), donate_argnums=1",
+            "Model().scaled(x + 1, 2), Model.scaled(Model(), x, 2)",
+            ROW_OF_TWO,
+        ),
+        ("static_broadcasted_argnums=0", "Model().scaled(x=x)", None),
+    ],
+)
+def test_a_method_whose_object_is_static_is_mapped_in_another(
+    options: str, calls: str, written: str | None
+) -> None:
+    more, power = (", power", "power") if ", 2)" in calls else ("", "2")
+    before = HEAD + STATIC_OBJECT.format(options=options, calls=calls, more=more, power=power)
+    text = after(before)
+    assert (written or "jax.pmap") in text
+    assert ("jax.pmap" in text) is (written is None)
+    np.testing.assert_array_equal(run(before), run(text))
+    assert after(text) == text
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
-from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
+from shardlift.rewrite.forms import CallForm, has_comments, is_method_decorator, is_wrappable
 from shardlift.rewrite.goal import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
@@ -79,6 +79,7 @@ class _Site:
     axis: str = ""  # as the text has it, or will
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
     parameters: tuple[str, ...] = ()  # of what it maps, if some are static
+    is_method: bool = False  # what it maps is a method whose object is static
     copied: tuple[bool, ...] = ()  # the arguments that are whole, and may be on one device
 
     @property
@@ -125,7 +126,8 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if has_comments(file, mention.node, options.operand):
         raise UnsupportedError("there are comments between its arguments: rewrite it by hand")
     plain = plain_options(options)
-    if plain.is_static_first:
+    is_method = is_method_decorator(file, mention.node)
+    if plain.is_static_first and not is_method:
         raise UnsupportedError(STATIC_FIRST)
     whole = (k for k, axis in enumerate(each(plain.in_axes)) if axis is None)
     if len({*whole} - {*plain.static}) > MOST_WHOLE:
@@ -152,7 +154,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
-    return _Site(options, plain, parameters=parameters, copied=copied)
+    return _Site(options, plain, parameters=parameters, copied=copied, is_method=is_method)
 
 
 def _leading(plain: PlainOptions, call: ast.Call) -> list[ast.expr]:
@@ -183,7 +185,10 @@ def _parameters(
     if not plain.static:
         return ()
     names = _given(file, mention, options.operand, calls)
-    if tuple(sorted(plain.static)) != tuple(range(len(names)))[-len(plain.static) :]:
+    last = sorted(plain.static)
+    if is_method_decorator(file, mention.node):
+        names, last = (names, last[1:]) if last[0] == 0 else ((), [])
+    if not names or last != [*range(len(names))][len(names) - len(last) :]:
         raise UnsupportedError(STATIC_FIRST if names else STATIC)
     return names
 
@@ -406,10 +411,11 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
     if site.parameters:
         outer.append(f"static_argnums={site.options.text(_STATIC)}")
     outer += site.options.donation
-    dynamic = len(site.parameters) - len(plain.static)
+    dynamic = [p for k, p in enumerate(site.parameters) if k not in plain.static]
+    bound = [p for k, p in enumerate(site.parameters) if k in plain.static]
     names = ("*args", "*args") if site.is_lazy else ("", "")
     if site.parameters:
-        names = ", ".join(site.parameters), ", ".join(site.parameters[:dynamic])
+        names = ", ".join(site.parameters), ", ".join(dynamic)
     axes = [f"in_axes={plain.in_axes}", f"out_axes={plain.out_axes}"]
     rows = PER_ROW_OF
     if plain.out_axes == 0 and isinstance(plain.in_axes, tuple):
@@ -423,7 +429,8 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         name=call.function,
         rows=rows,
         in_axes=tuple(axes),
-        bound=tuple(f"{name}={name}" for name in site.parameters[dynamic:]),
+        of=bound[0] if site.is_method else "",
+        bound=tuple(f"{name}={name}" for name in bound[site.is_method :]),
         parameters=names[0],
         arguments=names[1],
     )

@@ -37,6 +37,7 @@ class CallForm:
     is_jitted: bool = True  # jax.jit is around it
     rows: str = ""  # what is around the function, so that it sees its row alone
     in_axes: tuple[str, ...] = ()  # what that is given, if some arguments are whole
+    of: str = ""  # the parameter of which the function is a method
     bound: tuple[str, ...] = ()  # what the function is given by keyword, of the parameters
     # Of a lambda in which the inner call is made, and what that is called with.
     parameters: str = ""
@@ -96,7 +97,7 @@ def edits_of(
 
     What is around the function changes; its own lines are only moved sideways, if at all.
     """
-    if operand is None and form.bound:
+    if operand is None and form.parameters:
         return _wrapped(file, node, form, style)
     if operand is None:
         return (Edit(file.span(node), decorators(file, [node], form, style)),)
@@ -130,10 +131,17 @@ def is_wrappable(file: File, decorator: ast.expr) -> bool:
         return False
     arguments = function.args
     others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs
-    is_method = isinstance(file.index.parents[function], ast.ClassDef)
     named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
     is_free = not file.index.names.get(f"{function.name}{ON_DEVICE}")
-    return is_free and not others and not is_method and function.name not in named
+    return is_free and not others and function.name not in named
+
+
+def is_method_decorator(file: File, node: ast.expr) -> bool:
+    """Whether a node decorates a method."""
+    function = file.index.parents[node]
+    if not isinstance(function, ast.FunctionDef) or node not in function.decorator_list:
+        return False
+    return isinstance(file.index.parents[function], ast.ClassDef)
 
 
 def _header(file: File, function: ast.FunctionDef) -> str:
@@ -155,7 +163,9 @@ def _wrapped(file: File, decorator: ast.expr, form: CallForm, style: Style) -> t
     margin, header = file.margin(function.lineno), _header(file, function)
     inner = f"{function.name}{ON_DEVICE}"
     partial, (jax, _) = partial_name(file)[0], jax_name(file)
-    row = CallText(form.rows, (CallText(partial, (inner, *form.bound)), *form.in_axes))
+    mapped = f"{form.of}.{inner}" if form.of else inner
+    bound = CallText(partial, (mapped, *form.bound)) if form.bound else mapped
+    row = CallText(form.rows, (bound, *form.in_axes))
     call = CallText(f"return {form.name}", (row, *form.inner), after=f"({form.arguments})")
     jitted = CallText(partial, (f"{jax}.jit", *form.outer))
     deeper = margin + style.indent

@@ -23,11 +23,21 @@ def find_calls(file: File, mention: Mention) -> list[tuple[File, ast.Call]]:
         function = file.index.parents[mention.node]
         assert isinstance(function, ast.FunctionDef)
         calls = list(_of_name(file, function, ast.Name(function.name), _DEPTH))
+        if isinstance(file.index.parents[function], ast.ClassDef):
+            calls = [(other, _with_object(other, call)) for other, call in calls]
     else:
         calls = list(_of_value(file, mention.node, _DEPTH))
     if not calls and not is_program(file):
         raise UnsupportedError("no call of it was found, so its number of rows is not known")
     return calls
+
+
+def _with_object(file: File, call: ast.Call) -> ast.Call:
+    """A call of a method with its object as the first argument."""
+    of = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if of is None or isinstance(file.only(of), Known):  # a class
+        return call
+    return ast.Call(call.func, [of, *call.args], call.keywords)
 
 
 def _of_value(file: File, node: ast.expr, depth: int) -> Iterator[tuple[File, ast.Call]]:

@@ -51,6 +51,11 @@ def test_leaves_are_paired_by_name_in_any_spelling_then_by_value(
     assert pair_leaves(_forms(before), _forms(after), same).pairs == pairs
 
 
+def test_of_equal_arrays_those_of_the_same_path_are_paired() -> None:
+    before, after = _forms(("[0]", "[1]")), _forms(("[1]", "[0]", "[2]"))
+    assert pair_leaves(before, after, lambda i, j: True).pairs == [(0, 1), (1, 0)]
+
+
 def test_leaves_are_not_paired_against_their_types() -> None:
     before = [ArrayForm(f"output.{k}", kind, ()) for k, kind in (("step", "int32"), ("w", "f4"))]
     after = [ArrayForm(f"output[{k}]", kind, ()) for k, kind in enumerate(("f4", "int32"))]

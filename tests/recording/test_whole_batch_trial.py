@@ -231,6 +231,11 @@ UNTRIED = {
         jax.random.split(jax.random.PRNGKey(0), N),
         Untried.RANDOM_KEYS,
     ),
+    "one raw key of four words per device": (
+        lambda p, k: mean(p["b"][0] + k[0].astype(jnp.float32)),
+        np.arange(4 * N, dtype=np.uint32).reshape(N, 4),
+        Untried.RANDOM_KEYS,
+    ),
     "an error": (fails, BATCH, Untried.FAILED),
 }
 

@@ -64,6 +64,7 @@ def test_the_sentence():
     assert view_of(Capture(sites=(site(calls=0),)), "").headline == "1 pmap site, none called"
     only_compiled = site(times=Times(compiling=distribution(1.0)))
     assert "every call compiled" in view_of(Capture(sites=(only_compiled,)), "").headline
+    assert "since every call compiled" in view_of(Capture(sites=(only_compiled,)), "").unseen[0]
     assert view_of(Capture(sites=(site(calls=0, times=Times()),)), "").unseen == ()
 
 

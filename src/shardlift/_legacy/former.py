@@ -34,7 +34,11 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def is_private(module: str) -> bool:
-    """Is it a module that only JAX itself was meant to import?"""
+    """Is it a module that only JAX itself was meant to import?
+
+    >>> is_private("jax._src.core"), is_private("jaxlib.xla_client"), is_private("jax.core")
+    (True, True, False)
+    """
     return module.startswith(_PRIVATE)
 
 

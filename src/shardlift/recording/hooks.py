@@ -57,6 +57,9 @@ def hook_every(
     """``jax.jit`` or ``jax.shard_map``, whose functions go through ``observe``."""
 
     def observed(made: Any, fun: Any, _: Any, options: dict[str, Any]) -> Any:
+        owner = getattr(fun, "__module__", None) or ""
+        if kind is SiteKind.JIT and owner.partition(".")[0] == "jax":
+            return made  # no function of the program: `jax.jit(jnp.broadcast_to, …)`
         key = SiteKey(*user_line(), name_of(fun))
         take_apart = functools.partial(JitCall, fun, static_arguments(fun, options))
         return observe(ObservedFunction(made, fun, kind, key, key.function, take_apart))

@@ -14,6 +14,8 @@ def tag(name: str, /, *children: str, **attributes: str) -> Markup:
 
     >>> tag("b", "<script>", class_="x")
     '<b class="x">&lt;script&gt;</b>'
+    >>> tag("meta", charset="utf-8")
+    '<meta charset="utf-8"/>'
     """
     inside = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'

@@ -11,6 +11,7 @@ from tests.processes.harness import run_processes
 from tests.rewrite.test_programs import migrated
 
 HEAD = "import jax\nimport numpy as np\n\n\ndef step(x, y):\n    return x + jax.lax.psum(y, 'i')\n"
+GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
 ROWS = "x = np.arange(jax.local_device_count(), dtype=np.float32)"
 MAIN = """
 def main():
@@ -218,52 +219,38 @@ def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
 
 
 STATIC_OBJECT = """
-import functools
-
-
 class Model:
     rate = 3
 
-    @functools.partial(jax.pmap, axis_name='i', {options})
-    def scaled(self, x{more}):
-        return self.rate * jax.lax.psum(x, 'i') ** {power}
+    @functools.partial(jax.pmap, axis_name='i', {})
+    def scaled(self, x, power):
+        return self.rate * jax.lax.psum(x, 'i') ** power
 
 
 def main():
-    x = np.arange(jax.device_count(), dtype=np.float32)
-    return {calls}
-
-
-if __name__ == "__main__":
-    main()
+    x = np.arange(8, dtype=np.float32)
+    return Model().scaled(x, {}), Model.scaled(Model(), x, {})
 """
-ROW = "per_row(self.scaled_on_device)"
-ROW_OF_TWO = "per_row(functools.partial(self.scaled_on_device, power=power))"
 
 
 @pytest.mark.parametrize(
-    ("options", "calls", "written"),
+    ("options", "power", "mapped"),
     [
-        ("static_broadcasted_argnums=(0,)", "Model().scaled(x)", ROW),
-        ("in_axes=(None, 0), static_broadcasted_argnums=0", "Model().scaled(x)", ROW),
+        ("static_broadcasted_argnums=(0,)", "x", "self.scaled_on_device"),
         (
-            "static_broadcasted_argnums=(0, 2), donate_argnums=1",
-            "Model().scaled(x + 1, 2), Model.scaled(Model(), x, 2)",
-            ROW_OF_TWO,
+            "in_axes=(None, 0, None), static_broadcasted_argnums=(0, 2), donate_argnums=1",
+            "2",
+            "functools.partial(self.scaled_on_device, power=power)",
         ),
-        ("static_broadcasted_argnums=0", "Model().scaled(x=x)", None),
+        ("static_broadcasted_argnums=0", "power=x", None),
     ],
 )
-def test_a_method_whose_object_is_static_is_mapped_in_another(
-    options: str, calls: str, written: str | None
-) -> None:
-    more, power = (", power", "power") if ", 2)" in calls else ("", "2")
-    before = HEAD + STATIC_OBJECT.format(options=options, calls=calls, more=more, power=power)
+def test_a_method_whose_object_is_static(options: str, power: str, mapped: str | None) -> None:
+    before = f"import functools\n{HEAD}{STATIC_OBJECT.format(options, power, power)}{GUARD}"
     text = after(before)
-    assert (written or "jax.pmap") in text
-    assert ("jax.pmap" in text) is (written is None)
+    assert (f"per_row({mapped})" in text) is (mapped is not None)
+    assert ("jax.pmap" in text) is (mapped is None)
     np.testing.assert_array_equal(run(before), run(text))
-    assert after(text) == text
 
 
 @pytest.mark.parametrize(
@@ -656,7 +643,6 @@ def main():
     return double(np.arange(jax.device_count()))
 """
 )
-GUARD = '\n\nif __name__ == "__main__":\n    main()\n'
 TOUCHES = {
     "a script": (DECORATED + GUARD, {}, True),
     "a module": (DECORATED, {}, False),

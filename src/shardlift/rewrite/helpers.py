@@ -2,8 +2,8 @@
 
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
 takes to add some. What a helper needs is read off the names that it says. Of `spmd_map` there are
-three texts, in `helper_texts/spmd_map`: for the first axis of all arguments, where some are
-donated, and with `in_axes`, without donation if no site donates.
+two texts, in `helper_texts/spmd_map`: for the first axis of all arguments, and with `in_axes`. The
+lines of donation are left out where no site donates.
 """
 
 import ast
@@ -101,11 +101,12 @@ def _with_axis(helper: Helper, axis: str) -> Helper:
 
 @cache
 def _spmd_map(needs: frozenset[str]) -> Helper:
-    kind = next((kind for kind in (AXES, DONATING) if kind in needs), "rows")
+    kind = AXES if AXES in needs else "rows"
     text = (_FOLDER / _MAPPING / f"{kind}.py").read_text("utf-8")
-    lines = text[text.index(f"def {_MAPPING}(") :].splitlines()
-    said = [line for line in lines if DONATING in needs or "donate_argnums" not in line]
-    return Helper(_MAPPING, "\n".join(said), frozenset())
+    source = text[text.index(f"def {_MAPPING}(") :].rstrip("\n")
+    if DONATING not in needs:
+        source = re.sub(r"\n +donate_.*|\n +\*,(?=\n +donate_)", "", source)
+    return Helper(_MAPPING, source, frozenset())
 
 
 def extended(

@@ -1,7 +1,7 @@
 """`spmd_map` for projects that map over the first axis of all arguments."""
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -11,6 +11,8 @@ import jax.numpy as jnp
 def spmd_map(
     fun: Callable[..., Any],
     axis_name: Hashable = "_devices",
+    *,
+    donate_argnums: int | Sequence[int] = (),
 ) -> Any:
     """Map `fun` over the first axis of its arguments, one row per device."""
     spec = jax.P(axis_name)
@@ -36,4 +38,8 @@ def spmd_map(
 
         return on_device(args, kwargs)
 
-    return jax.jit(mapped)
+    return jax.jit(
+        mapped,
+        donate_argnums=donate_argnums,
+        donate_argnames=(),
+    )

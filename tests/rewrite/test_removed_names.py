@@ -328,6 +328,10 @@ def test_a_line_changes(before: str, after: str) -> None:
             "v = flax.core.copy(v, {**state, 'c': params})\n",
         ),
         (
+            "import jax\nd = {str(b.device()) for b in x.device_buffers if b.device()}\n",
+            "import jax\nd = {str(b.device) for b in x.addressable_shards if b.device}\n",
+        ),
+        (
             "from jax.experimental import PartitionSpec, stax\nx = PartitionSpec(), stax.Dense\n",
             "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
             "x = PartitionSpec(), stax.Dense\n",
@@ -464,6 +468,7 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
         ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
         ("from jax._src.numpy.util import _wraps\nf = _wraps(g)\n", "write functools.wraps"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
+        ("import jax\ns = [b.device() + b for b in x.device_buffers]\n", "addressable_shards"),
         ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),
         ("import jax\nold = jax.config.jax_array or new\n", "gone since JAX 0.4.14"),
     ],

@@ -41,7 +41,21 @@ def _buffer(file: File, node: ast.Attribute) -> Iterator[Match]:
     instead = _INSTEAD[node.attr]
     if isinstance(file.only(node.value), Output):  # its buffers had no axis of devices
         instead = instead.replace("s.data", "s.data[0]")
-    yield Match(node, f".{node.attr} was removed in JAX 0.4.27: use {instead}")
+    edits = tuple(_devices_of_shards(file, node))
+    yield Match(node, f".{node.attr} was removed in JAX 0.4.27: use {instead}", edits)
+
+
+def _devices_of_shards(file: File, node: ast.Attribute) -> Iterator[Edit]:
+    """For `[b.device() for b in x.device_buffers]`, which asks for nothing else."""
+    loop, inside = file.index.parents[node], [*file.index.ancestors(node)][1]
+    if isinstance(loop, ast.comprehension) and loop.iter is node:
+        name = last_name(loop.target)
+        uses = [n for n in ast.walk(inside) if isinstance(n, ast.Name) and n.id == name]
+        calls = (n for n in ast.walk(inside) if isinstance(n, ast.Call))
+        asked = [call for call in calls if file.text(call) == f"{name}.device()"]
+        if len(uses) == len(asked) + 1:  # and the target
+            yield Edit(file.stretch(*end(node.value), *end(node)), ".addressable_shards")
+            yield from (Edit(file.stretch(*end(c.func), *end(c)), "") for c in asked)
 
 
 def _device(file: File, node: ast.Attribute) -> Iterator[Match]:

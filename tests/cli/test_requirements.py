@@ -127,6 +127,12 @@ def test_what_they_need_is_said(project: Path) -> None:
     assert f"{line}- requirements.txt:2: flax<0.11 -> flax>=0.12.7\n" in said
     assert "- An older flax does not run on the newest JAX.\n" in said
     assert "flax>=0.12.7" not in migrate("pkg", "--target-jax", "0.10.2").stderr
+    requirements.write_text("jax>=0.4\nchex==0.1.5\noptax<0.9\n")
+    (project / "README.md").write_text("# P\n\n    pip install 'jax[cuda12_pip]==0.4.20'\n")
+    said = migrate("pkg").stderr
+    why = "not edited: older ones do not run on JAX 0.12.\n"
+    told = "README.md:3: jax[cuda12_pip]==0.4.20 has to be jax[cuda12]>=0.7, and is not edited: it"
+    assert f"- requirements.txt:2: chex==0.1.5 has to be chex>=0.1.85, and is {why}- {told}" in said
     requirements.write_text("jax>=0.10\nflax\n")
     assert "needs JAX" not in migrate("pkg").stderr
     (project / "other.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")

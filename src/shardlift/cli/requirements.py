@@ -5,6 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from packaging.version import Version as Release
+
+from shardlift.cli.config import Config
 from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Version, dotted, version
 from shardlift.source.target import (
@@ -21,6 +24,12 @@ _PINNED = re.compile(r"^\s*[\w.-]+(?:\[[^]]*\])?\s*(==|~=|@)", re.MULTILINE)
 _NAMED = re.compile(r"^\s*[\w.-]+", re.MULTILINE)
 _METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
 _PYTHON = re.compile(r"(?:\bpython|python_requires)\s*=.*?(?<![<!])[>~^=]=?\s*(3\.\d+)")
+# The newest release of another library that is let in, and what a page tells people to install.
+_BOUND = re.compile(
+    r"""(?:^[ \t-]*|['"])((?!jax(?:lib)?\b|flax\b)[\w-]+)[ \t]*(?:==|<=?)[ \t]*([\d.]*\d)""",
+    re.MULTILINE,
+)
+_TOLD = re.compile(r"""(?<=[\s'"`])(jax(?:lib)?(?:\[[\w,-]*\])?[=~<>]=?\d[\d.,<>=]*)""")
 _FEW = 5  # so many pins show that all packages of an environment are listed
 
 
@@ -44,7 +53,7 @@ class Requirements:
 
 
 def raise_requirements(
-    pins: Sequence[Pin], target: Version, migration: Migration, read: Callable[[str], bytes]
+    config: Config, target: Version, migration: Migration, read: Callable[[str], bytes]
 ) -> Requirements:
     """Let no JAX in that is too old for the new text.
 
@@ -52,7 +61,7 @@ def raise_requirements(
     bound keeps the needed JAX away, all files: the bound has a reason that is not known here.
     """
     by_path: dict[str, list[tuple[Pin, str]]] = {}
-    for pin, new in _to_raise(pins, target, migration):
+    for pin, new in _to_raise(config.pins, target, migration):
         here = os.path.relpath(pin.path)  # if it is inside
         path = pin.path if here.startswith(os.pardir) else here
         by_path.setdefault(path, []).append((replace(pin, path=path), new))
@@ -65,8 +74,11 @@ def raise_requirements(
         if after := _edited(text, raised):
             files.append(FileResult(path, text, after))
         lines += raised
-    is_met = not lines and any(pin.is_bounded for pin in pins)
-    return Requirements((*lines, *_old_pythons(by_path, needed, read)), tuple(files), is_met)
+    is_met = not lines and any(pin.is_bounded for pin in config.pins)
+    others = _old_libraries(by_path, max(needed, target), read)
+    told = _told(os.path.join(config.root, "README.md"), needed, read)
+    left = (*_old_pythons(by_path, needed, read), *others, *told)
+    return Requirements((*lines, *left), tuple(files), is_met)
 
 
 def _old_pythons(
@@ -82,6 +94,33 @@ def _old_pythons(
         if stated and version(stated[1]) < oldest:
             pin, line = Pin(path, f"Python {stated[1]}"), _line_of(text, stated.start(1))
             yield RaisedPin(pin, f"Python {dotted(oldest)}", line, why)
+
+
+def _old_libraries(
+    paths: Iterable[str], jax: Version, read: Callable[[str], bytes]
+) -> Iterator[RaisedPin]:
+    """Other libraries of which some requirements let in only what does not run with a JAX."""
+    from shardlift.launch.missing_name import oldest_working  # it reads a long table
+
+    for path in paths:
+        text = _text(path, read)
+        for bound in _BOUND.finditer(text):
+            name, number = bound.groups()
+            working = oldest_working(name, dotted(jax))
+            if working and Release(number) < Release(working.version):
+                pin, line = Pin(path, bound[0].strip(" \t'\"-")), _line_of(text, bound.start(1))
+                why = f"older ones do not run on JAX {dotted(jax)}"
+                yield RaisedPin(pin, f"{name}>={working.version}", line, why)
+
+
+def _told(path: str, needed: Version, read: Callable[[str], bytes]) -> Iterator[RaisedPin]:
+    """The JAX that a page tells people to install, where it is too old."""
+    text = _text(path, read)
+    for match in _TOLD.finditer(text):
+        pin = Pin(os.path.relpath(path), match[1])
+        if pin.is_below(needed):
+            line = _line_of(text, match.start(1))
+            yield RaisedPin(pin, pin.with_lower_bound(needed), line, "it is for people to read")
 
 
 def _line_of(text: str, start: int) -> int:

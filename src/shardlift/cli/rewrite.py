@@ -72,7 +72,7 @@ def rewrite(asked: Request) -> NoReturn:
         if asked.verify is not None and migration.changed:
             verified = _verify(project, contents, root, asked)
             migration = verified.migration
-    requirements = raise_requirements(config.pins, settings.target, migration, contents.read)
+    requirements = raise_requirements(config, settings.target, migration, contents.read)
     migration = replace(migration, requirements=requirements.files)
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)  # the run may have shown more to change

@@ -106,6 +106,11 @@ def test_arguments_by_name_are_sliced_and_not_donated(request_: HelperRequest) -
     assert not y.is_deleted()
 
 
+@EACH
+def test_all_arguments_may_be_given_by_name(request_: HelperRequest) -> None:
+    assert_array_equal(spmd_map(request_)(lambda x, y: x + y, "i")(x=X, y=X), 2 * X)
+
+
 def test_what_is_not_sliced_may_lie_on_any_device() -> None:
     mapped = spmd_map(WITH_AXES)(total, "i", in_axes=(0, None))
     for device in (jax.devices()[0], jax.devices()[5]):

@@ -48,8 +48,8 @@ def spmd_map(
 
     @functools.wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
-        axes = (0,) * len(args) if in_axes == 0 else tuple(in_axes)
+        axes = (*((0,) * len(args) if in_axes == 0 else in_axes), 0)
         first = jax.tree.leaves((args[axes.index(0) :], kwargs))[0]
-        return jitted(jnp.shape(first)[0], (*axes, 0))(*args, kwargs)
+        return jitted(jnp.shape(first)[0], axes)(*args, kwargs)
 
     return call

@@ -14,14 +14,7 @@ from shardlift.source.model import Edit
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.scopes import Import, bound_name, position
 from shardlift.source.scopes import end as end_of
-from shardlift.source.statements import (
-    cut,
-    delete,
-    insert_below,
-    line_bytes,
-    newline,
-    replace_statement,
-)
+from shardlift.source.statements import cut, delete, insert_below, line_bytes, replace_statement
 
 _AFTER_NAME = re.compile(rb"\s*,?[ \t]*(#.*)?$")
 _SEPARATOR = re.compile(rb"[ \t]*,")
@@ -67,11 +60,12 @@ def move_names(
 
 def _import(file: File, statement: ast.stmt, module: str, names: Collection[str]) -> str:
     """An import on one line; on one line per name if it would be longer than those of the file."""
-    flat, margin = f"from {module} import {', '.join(names)}", " " * statement.col_offset
-    if len(margin + flat) <= max(80, *map(len, file.lines)):
+    flat, column = f"from {module} import {', '.join(names)}", statement.col_offset
+    is_first = len(file.margin(statement.lineno)) == column
+    if not is_first or column + len(flat) <= max(80, *map(len, file.lines)):
         return flat
-    below = f"{newline(file)}{margin}"
-    return f"from {module} import ({''.join(f'{below}    {name},' for name in names)}{below})"
+    listed = ",\n    ".join(names)
+    return f"from {module} import (\n    {listed},\n)"
 
 
 def drop_names(file: File, statement: Import, aliases: Collection[ast.alias]) -> tuple[Edit, ...]:

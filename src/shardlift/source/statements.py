@@ -128,7 +128,8 @@ def replace_statement(file: File, statement: ast.stmt, texts: Sequence[str]) -> 
     """Replace one statement by several."""
     if not _starts_line(file, statement):
         return file.replace(statement, "; ".join(texts))
-    return file.replace(statement, f"{newline(file)}{_margin(file, statement)}".join(texts))
+    below = f"{newline(file)}{_margin(file, statement)}"
+    return file.replace(statement, below.join("\n".join(texts).split("\n")))
 
 
 def insert_below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
@@ -137,7 +138,8 @@ def insert_below(file: File, statement: ast.stmt, texts: Sequence[str]) -> Edit:
     if not is_alone(file, statement):
         return Edit(file.stretch(line, column, line, column), "; " + "; ".join(texts))
     column = len(line_bytes(file, line))
-    text = "".join(f"{newline(file)}{_margin(file, statement)}{text}" for text in texts)
+    below = f"{newline(file)}{_margin(file, statement)}"
+    text = "".join(below + line for text in texts for line in text.split("\n"))
     return Edit(file.stretch(line, column, line, column), text)
 
 

@@ -14,23 +14,16 @@ from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Edit, Kind, Match, Rule
 from shardlift.source.removed_names import Removed
-from shardlift.source.scopes import end, last_name, position
+from shardlift.source.scopes import end, last_name
 from shardlift.source.values import External, Instance, Known, Output, Result
 
 _SHARDS = "[s.data for s in x.addressable_shards], and s.device for its device"
 _INSTEAD = {"device_buffer": ".addressable_data(0)", "device_buffers": _SHARDS}
-_COLLECTIONS = ("params", "batch_stats")
 
 
 def visit(file: File) -> Iterator[Match]:
     """Uses of any value that is not an object of the project."""
-    has_flax = file.project.settings.usable_flax >= (0, 7) and "flax" in file.source.text
-    for name, find in {
-        **dict.fromkeys(_INSTEAD, _buffer),
-        "device": _device,
-        **({"cost_analysis": _costs} if file.target >= (0, 5) else {}),
-        **(dict.fromkeys(("unfreeze", "pop", "copy"), _of_frozen_dict) if has_flax else {}),
-    }.items():
+    for name, find in _FIND.items():
         for node in file.index.attributes[name]:
             own = any(isinstance(value, (Instance, Known)) for value in file.values(node.value))
             if not own and not is_guarded(file, node, node.attr):
@@ -70,51 +63,55 @@ def _device(file: File, node: ast.Attribute) -> Iterator[Match]:
 def _costs(file: File, node: ast.Attribute) -> Iterator[Match]:
     call, compiled = file.index.parents[node], file.definition(node.value)
     is_sure = isinstance(compiled, ast.Call) and last_name(compiled.func) == "compile"
-    for use in file.index.nodes(ast.Subscript):
+    for use in file.index.nodes(ast.Subscript) if file.target >= (0, 5) else ():
         is_first = isinstance(use.slice, ast.Constant) and use.slice.value == 0
-        asked = f"isinstance({file.text(use.value)}" in file.source.text
-        if is_first and not asked and file.definition(use.value) is call:
-            text = (
-                "cost_analysis() of a compiled function is a dict since JAX 0.5: take out the [0]"
-            )
-            edit = Edit(file.stretch(*end(use.value), *end(use)), "")
-            name = "jax.stages.Compiled.cost_analysis()"
-            yield Match(use, text, (edit,) if is_sure else (), name=name if is_sure else "")
+        asked = (f"{ask}({file.text(use.value)}" in file.source.text for ask in _ASK)
+        if is_first and file.definition(use.value) is call and not any(asked):
+            text = "cost_analysis() of what is compiled is a dict since JAX 0.5: take out the [0]"
+            edits = (Edit(file.stretch(*end(use.value), *end(use)), ""),) if is_sure else ()
+            yield Match(use, text, edits, name="jax.stages.Compiled.cost_analysis()")
 
 
 def _of_frozen_dict(file: File, node: ast.Attribute) -> Iterator[Match]:
     """`x.unfreeze()`, `rest, y = x.pop("params")` and `x.copy({…})`, which a FrozenDict has."""
     call, frozen = file.index.parents[node], file.only(node.value)
-    known = isinstance(frozen, External | Result) and frozen.path.startswith("flax.")
-    if known or not isinstance(call, ast.Call) or not _is_of_frozen_dict(file, node.attr, call):
+    is_plain = file.project.settings.usable_flax >= (0, 7) and "flax" in file.source.text
+    if isinstance(frozen, External | Result) and frozen.path.startswith("flax."):
+        is_plain = False
+    if not is_plain or not isinstance(call, ast.Call) or not _is_of_frozen_dict(file, node, call):
         return
     function = f"flax.core.{node.attr}"
     row = Removed(f"flax.FrozenDict.{node.attr}", (0, 7), function, same=True)
     named, imports = spell_successor(file, node, row)
-    given = [*call.args, *call.keywords]
-    begin = position(given[0]) if given else (end(call)[0], end(call)[1] - 1)
-    whole = file.stretch(*position(node), *begin)
-    head = f"({file.text(node.value)}{', ' if given else ''}"
-    edits = tuple(Edit(whole, edit.replacement + head) for edit in named)
+    is_old = node.attr != "unfreeze" and file.project.settings.flax < (0, 7)
+    if is_old or "#" in file.text(call):  # the flax that is required may not have the function
+        named, imports = (), frozenset()
+    given = ", ".join(map(file.text, (node.value, *call.args, *call.keywords)))
+    edits = tuple(file.replace(call, f"{edit.replacement}({given})") for edit in named)
     text = f".{node.attr}() of variables was removed in flax 0.7, where they are dicts"
-    if node.attr != "unfreeze" and file.project.settings.flax < (0, 7):
-        edits, imports = (), frozenset()  # what the project requires may not have the function
     yield Match(call, f"{text}: use {function}, which takes both", edits, imports)
 
 
-def _is_of_frozen_dict(file: File, method: str, call: ast.Call) -> bool:
+def _is_of_frozen_dict(file: File, method: ast.Attribute, call: ast.Call) -> bool:
     """Whether a call gives and takes what that method does, and no other of the name."""
     parent, given = file.index.parents[call], [*call.args, *call.keywords]
-    first = given[0] if given else None
-    if method == "unfreeze":
+    first = given[0] if given and call.func is method else None
+    if method.attr == "unfreeze":
         return not given and not isinstance(parent, ast.Expr)
-    if method == "copy":
+    if method.attr == "copy":
         return isinstance(first, ast.Dict) or getattr(first, "arg", "") == "add_or_replace"
     pair = parent.targets[0] if isinstance(parent, ast.Assign) else None
     is_pair = isinstance(pair, ast.Tuple) and len(pair.elts) == 2
-    return is_pair and len(given) == 1 and getattr(first, "value", "") in _COLLECTIONS
+    return is_pair and len(given) == 1 and getattr(first, "value", "") in ("params", "batch_stats")
 
 
+_ASK = ("isinstance", "type")
+_FIND = {
+    **dict.fromkeys(_INSTEAD, _buffer),
+    "device": _device,
+    "cost_analysis": _costs,
+    **dict.fromkeys(("unfreeze", "pop", "copy"), _of_frozen_dict),
+}
 RULE = Rule(
     code="SL110",
     summary="an attribute or method that JAX or flax removed",
@@ -127,16 +124,14 @@ RULE = Rule(
     bad=(
         "first = jax.tree.map(lambda x: x.device_buffers[0], state)  # SL110",
         "import jax\nd = jax.device_put(array.device_buffer).device()  # SL110  # SL110",
-        "import jax\ncosts = jax.jit(f).lower(x).compile().cost_analysis()[0]  # SL110",
-        "import jax\ndef f(compiled):\n    costs = compiled.cost_analysis()\n"
-        "    return costs[0]  # SL110",
+        "import jax\ncosts = jax.jit(f).lower(x).compile().cost_analysis()[0]  # SL110\n"
+        "def f(compiled):\n    costs = compiled.cost_analysis()\n    return costs[0]  # SL110",
         "import flax\nparams = m.init(key, x)['params'].unfreeze()  # SL110\n"
         "state, params = variables.pop('params')  # SL110\n"
         "variables = variables.copy({'cache': cache})  # SL110",
     ),
     good=(
         "import jax\nclass A:\n    def f(self):\n        return self.device_buffer",
-        "import jax\narray.device_buffer = 1",
         "import jax\nif hasattr(x, 'device_buffer'):\n    y = x.device_buffer",
         "import jax\nd = model.device()",
         "import jax\ncosts = f.cost_analysis()\nif isinstance(costs, list):\n    costs = costs[0]",

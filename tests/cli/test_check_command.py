@@ -75,6 +75,9 @@ def test_a_file_that_does_not_parse_is_named_and_counted(project: Path) -> None:
     assert "NOT looked at: 1 file." in result.output
     assert "old.py: line 1:" in result.output
     assert check("old.py").exit_code == 2
+    cells = [{"cell_type": "code", "source": s} for s in ("import jax", "print 'pmap'")]
+    (project / "old.ipynb").write_text(json.dumps({"cells": cells}))
+    assert "NOT looked at in old.ipynb: cell 2 (not Python)." in check().output
 
 
 def test_full_underlines_the_span(project: Path) -> None:

@@ -142,7 +142,7 @@ def test_functions_of_one_line():
     assert [str(x) for x in (jnp.NZERO, jnp.PZERO)] == ["-0.0", "0.0"]
 
 
-def test_host_callback():
+def test_host_callback(monkeypatch):
     from jax.experimental import host_callback as hcb
 
     seen = []
@@ -157,6 +157,10 @@ def test_host_callback():
     hcb.barrier_wait()
     np.testing.assert_array_equal(out, [4, 4, 4])
     assert seen == [(3.0, ())]
+
+    monkeypatch.setattr(jax, "effects_barrier", lambda: seen.append("waited"))
+    hcb.barrier_wait("here")
+    assert seen[1:] == ["waited"]
 
 
 @pytest.mark.slow

@@ -136,14 +136,18 @@ def test_a_recorder_is_told(patch):
         return x + 1
 
     library = types.ModuleType("flax.jax_utils")
-    library.unreplicate = lambda tree: jax.tree.map(lambda x: np.asarray(x)[0], tree)
+    library.unreplicate = lambda tree: jax.tree.map(
+        lambda x: np.asarray(x)[0] if np.ndim(x) else x, tree
+    )
     sys.modules["flax.jax_utils"] = library
     stock = library.unreplicate
     try:
         with shardlift.legacy(patch=patch, recorder=told):
             y = jax.pmap(body)(ROWS)
             y[0], y[-1], y[0:1], jnp.ones(3)[0]
-            np.testing.assert_array_equal(library.unreplicate({"a": y})["a"], ROWS[0] + 1)
+            first = library.unreplicate({"a": y, "b": jnp.float32(2)})
+            np.testing.assert_array_equal(first["a"], ROWS[0] + 1)
+            assert first["b"] == 2
             jax.device_get([y, jnp.ones(2), 3])
             if patch:
                 jax.tree_map(abs, [1])

@@ -113,6 +113,14 @@ def test_the_place_on_an_inner_axis_is_the_same_on_all_of_the_outer():
     assert nested(lambda y: lax.psum(y, "i") * (lax.axis_index("j") + 1).astype(y.dtype)).proven
 
 
+def test_a_map_under_a_predicate_that_devices_of_an_earlier_map_disagree_on():
+    one = shardlift.pmap(lambda y: y.sum(), "j", out_axes=None)
+    inner = shardlift.pmap(lambda y: lax.psum(y, "j"), "j")
+    outer = shardlift.pmap(lambda w, x: lax.cond(one(x) > 0, inner, lambda c: c, w), "i")
+    found = shardlift.replication(outer, jnp.ones((4, 2, 3)), rows(3).reshape(4, 2, 3), equal=0)
+    assert "is a map under a predicate that is not equal on its devices" in str(found)
+
+
 def test_a_mesh_of_two_axes():
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("i", "j"))
     x = rows(3).reshape(4, 2, 3)

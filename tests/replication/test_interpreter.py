@@ -32,6 +32,7 @@ def test_a_function_has_the_axes_of_all_operands_and_the_cause_of_the_first():
     assert both(None, second) is second
     assert both(first, None) is first
     assert both(first, second) == value(BOTH)
+    assert both(first, value(BOTH, Cause(1))) == value(BOTH)
     assert all_of([None, second, first]) == value(BOTH, Cause(1))
     assert all_of([]) is None
 

@@ -259,6 +259,14 @@ def test_without_source_lines(monkeypatch):
 
 
 def test_scans_and_maps_of_a_later_jax(monkeypatch):
+    with monkeypatch.context() as patched:
+        known = _compat.map_axes
+        inside = lambda eqn: None if "j" in (known(eqn) or ()) else known(eqn)
+        patched.setattr(_compat, "map_axes", inside)
+        inner = shardlift.pmap(lambda x: x + 1, "j")
+        mapped = shardlift.pmap(lambda w: inner(w), "i")
+        found = shardlift.replication(mapped, rows(3).reshape(4, 2, 3), equal=0)
+        assert "is a map of an unknown form" in str(found)
     monkeypatch.setattr(_compat, "scan_parts", lambda eqn: None)
     body = lambda w: lax.scan(lambda c, _: (c + 1, None), w, length=3)[0]
     found = shardlift.replication(shardlift.pmap(body, "i"), same(), equal=0)

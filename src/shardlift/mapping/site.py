@@ -268,7 +268,6 @@ class MappedFunction:
             if plan is None:
                 if len(self._plans) >= MAX_PLANS:
                     self._plans.clear()
-                    self.hot = _no_program
                 plan = self._plans[key] = self._make(layout, inner)
         return plan
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from shardlift.source.file import File
 from shardlift.source.model import Edit
-from shardlift.source.removed_names import OPTIONS, Removed
+from shardlift.source.removed_names import OPTIONS, UPDATES, VALUES, Removed
 from shardlift.source.scopes import all_arguments, end
 from shardlift.source.statements import delete, delete_with_branch, string
 from shardlift.source.values import Result
@@ -89,8 +89,8 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
         # The same random bits: it shuffled each line along the axis on its own.
         case "jax.random.shuffle", 2 | 3, _:
             return _with_argument(file, call, "jax.random.permutation", ", independent=True")
-        case _, 3, _ if removed in _UPDATES:
-            return _update(file, call, _UPDATES[removed])
+        case _, 3, _ if removed in UPDATES:
+            return _update(file, call, UPDATES[removed])
     return None
 
 
@@ -108,9 +108,9 @@ def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | Non
     if row.name == "jax.core.NamedShape" and isinstance(parent, ast.FunctionDef):
         is_type = any(argument.annotation is node for argument in all_arguments(parent.args))
         return file.replace(node, "tuple") if is_type else None
-    if row.name not in _VALUES:
+    if row.name not in VALUES:
         return None
-    text = _VALUES[row.name].format(file.text(node.value))
+    text = VALUES[row.name].format(file.text(node.value))
     is_bound = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow)
     return file.replace(
         node, f"({text})" if is_bound or isinstance(parent, ast.Attribute) else text
@@ -210,18 +210,4 @@ def _update(file: File, call: ast.Call, method: str) -> SuccessorCall | None:
 _WIDE = 100
 # A driver for the TPUs of Colab that JAX no longer has.
 _OF_COLAB = ("jax_xla_backend", "jax_backend_target")
-_VALUES = {
-    "jax.numpy.NINF": "-{}.inf",
-    "jax.numpy.NZERO": "-0.0",
-    "jax.numpy.PZERO": "0.0",
-    "jax.interpreters.batching.not_mapped": "None",
-}
 _ATOMS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
-# By function: the method of `x.at[i]` that does the same.
-_UPDATES = {
-    "jax.ops.index_update": "set",
-    "jax.ops.index_add": "add",
-    "jax.ops.index_mul": "multiply",
-    "jax.ops.index_min": "min",
-    "jax.ops.index_max": "max",
-}

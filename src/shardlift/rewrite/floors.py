@@ -1,15 +1,14 @@
 """The oldest JAX that runs what was written.
 
 Found by running the written programs on the last releases of JAX 0.6 to 0.10, on 0.7.0 and
-0.12.0, and what places and reads on 0.4.25, too; of names, by looking for them in every release
-from 0.2.28 on.
+0.12.0, and what places and reads on 0.4.25, too; `removed_names.toml` has the names.
 """
 
 from collections.abc import Iterator
 
 from shardlift.rewrite.changes import Change
 from shardlift.source.model import HelperRequest, Kind, Version
-from shardlift.source.removed_names import ALL, KEYWORDS_SINCE, spelled_for
+from shardlift.source.removed_names import ALL, CALLS_SINCE, SINCE, spelled_for
 
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
 TREE_NAMES: Version = (0, 4, 25)  # jax.tree.map and its like
@@ -20,34 +19,6 @@ _HELPERS: dict[str, Version] = {
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
     **dict.fromkeys(("safe_map", "safe_zip"), (0,)),
-}
-# The first release that has a successor; all others are as old as what they replace.
-_NAMES: dict[str, Version] = {
-    **dict.fromkeys(("jax.Array", "jax.lax.with_sharding_constraint"), (0, 4, 1)),
-    "jax.sharding.": (0, 4, 1),
-    "jax.Device": (0, 4, 6),
-    "jax.experimental.compilation_cache.compilation_cache.set_cache_dir": (0, 4, 24),
-    "jax.tree.": TREE_NAMES,
-    "jax.numpy.trapezoid": (0, 4, 26),
-    "jax.experimental.layout.": (0, 4, 27),
-    "jax.extend.core.": (0, 4, 27),
-    "jax.extend.backend.get_backend": (0, 4, 33),
-    "jax.errors.JaxRuntimeError": (0, 4, 34),
-    "jax.ffi": (0, 5),
-    "jax.typeof": (0, 5, 3),
-    "jax.lax.axis_size": (0, 6, 1),
-    "jax.extend.backend.get_compile_options": (0, 7),
-    "jax.extend.core.primitives.jit_p": (0, 7),
-    "jax.sharding.auto_axes": (0, 7),
-    "jax.sharding.explicit_axes": (0, 7),
-    "jax.sharding.reshard": (0, 7),
-    "jax.set_mesh": (0, 7, 1),
-    "jax.Ref": (0, 7, 2),
-    "jax.new_ref": (0, 7, 2),
-    "jax.enable_x64": (0, 8),
-    "jax.lax.pcast": (0, 8, 2),
-    "jax.extend.core.mapped_aval": (0, 9),
-    "jax.extend.core.unmapped_aval": (0, 9),
 }
 _SUCCESSORS = {row.name: row for row in ALL}
 
@@ -62,8 +33,8 @@ def floors(
             yield SITES
         elif change.kind is Kind.DEVICE_AXIS:
             yield TESTED
-        elif (function := change.name.partition("(")[0]) in KEYWORDS_SINCE:
-            yield KEYWORDS_SINCE[function]
+        elif (function := change.name.partition("(")[0]) in CALLS_SINCE:
+            yield CALLS_SINCE[function]
         elif row is not None and row.successor:
             yield _of_name(spelled_for(change.successor or row.successor, oldest), row.gone)
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)
@@ -78,9 +49,9 @@ def successor_of(change: Change) -> str:
 
 def _of_name(successor: str, gone: Version) -> Version:
     """A name that is in no list, and came late, came with the release that removed the old one."""
-    known = [name for name in _NAMES if successor.startswith(name)]
+    known = [name for name in SINCE if successor.startswith(name)]
     if not known:
         return (0,)
-    floor = _NAMES[max(known, key=len)]
+    floor = SINCE[max(known, key=len)]
     late = successor.startswith("jax.extend.core.") and gone >= TESTED
     return max(floor, TESTED) if late else floor

@@ -120,22 +120,12 @@ KEYWORD_ROWS = {
     for function, (gone, renamed) in KEYWORDS.items()
     for old, new in renamed.items()
 }
-# The first release that has the keyword of today, or the method.
-KEYWORDS_SINCE: dict[str, Version] = {
-    "jax.numpy.clip": (0, 4, 27),
-    "jax.numpy.reshape": (0, 4, 28),
-    "jax.experimental.pjit.pjit": (0, 4, 7),
-    "jax.lax.with_sharding_constraint": (0, 4, 7),
-    "jax.Array.device": (0, 4, 31),
-    "jax.stages.Compiled.cost_analysis": (0, 5),
-}
-OPTIONS = {
-    option: version(release)
-    for release, listed in _DATA["options"].items()
-    for option in listed.split()
-}
-
-
+SINCE, CALLS_SINCE, OPTIONS = (
+    {name: version(release) for release, names in _DATA[key].items() for name in names.split()}
+    for key in ("since", "calls_since", "options")
+)
+VALUES: dict[str, str] = _DATA["values"]
+UPDATES: dict[str, str] = _DATA["updates"]
 # What names of today were called in releases before the one that brought them; they still are.
 _OLDER: tuple[tuple[Version, str, str], ...] = (
     ((0, 4, 25), "jax.tree.", "jax.tree_util.tree_"),

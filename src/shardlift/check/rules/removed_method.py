@@ -76,6 +76,9 @@ def _of_frozen_dict(file: File, node: ast.Attribute) -> Iterator[Match]:
     """`x.unfreeze()`, `rest, y = x.pop("params")` and `x.copy({…})`, which a FrozenDict has."""
     call, frozen = file.index.parents[node], file.only(node.value)
     is_plain = file.project.settings.usable_flax >= (0, 7) and "flax" in file.source.text
+    tests = (a.test for a in file.index.ancestors(node) if isinstance(a, ast.If | ast.IfExp))
+    if any("isinstance(" in file.text(test) for test in tests):
+        is_plain = False  # it asks for a FrozenDict
     if isinstance(frozen, External | Result) and frozen.path.startswith("flax."):
         is_plain = False
     if not is_plain or not isinstance(call, ast.Call) or not _is_of_frozen_dict(file, node, call):
@@ -135,7 +138,8 @@ RULE = Rule(
         "import jax\nif hasattr(x, 'device_buffer'):\n    y = x.device_buffer",
         "import jax\nd = model.device()",
         "import jax\ncosts = f.cost_analysis()\nif isinstance(costs, list):\n    costs = costs[0]",
-        "from flax.core import freeze\nparams = freeze(x)\ny = params.unfreeze()",
+        "from flax.core import freeze, FrozenDict\nparams = freeze(x)\ny = params.unfreeze()\n"
+        "if isinstance(x, FrozenDict):\n    x = x.unfreeze()",
         "import flax\nmodel.unfreeze()\nparams = variables.pop('params')\ny = x.copy(order)",
     ),
     since=(0, 4, 27),

@@ -97,6 +97,7 @@ def test_left_alone(text: str) -> None:
         ),
         ("import jax\nspmd_map = 3\nf = jax.pmap(g)\n", "spmd_map"),
         ("import jax\nfrom mine import spmd_map\nf = jax.pmap(g)\n", "spmd_map"),
+        ("import jax\nf = jax.pmap(g, in_axes=(0, None))\nf.lower(x, y)\n", "no .lower()"),
         ("import jax\nf = jax.pmap(g, axis_name=7)\n", "not a string"),
         ("import jax\nNAME = 7\nf = jax.pmap(g, NAME)\n", "not a string"),
         ("import jax\nf = jax.pmap(jax.pmap(g, 'j'), axis_name=('a', 'b'))\n", "not a string"),

@@ -87,12 +87,9 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         top = TopLevel(draft.text)
         cells = draft.source.cells
         assert cells is not None
-        moved = {n: n - sum(one < n for one in emptied) for n in cells.numbers}
-        cells = replace(cells, numbers=tuple(moved.values()))
-        line = top.first_use(names)
-        at = (moved[draft.first_cell], 1)
-        if line is not None:
-            at = cells.locate(max(line, top.after_set_up()))
+        kept = tuple(n - sum(one < n for one in emptied) for n in cells.numbers)
+        cells = replace(cells, numbers=kept)
+        at = cells.locate(max(top.first_use(names) or 1, top.after_set_up()))
         begins = any(cells.locate(one.lineno) == at for one in top.body)
         edits = _beside_jax(top, cells, names, statements)
         if missing and edits and edits[0].span.cell == at[0]:

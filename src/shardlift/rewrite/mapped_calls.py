@@ -1,6 +1,7 @@
 """Where a mapped function is called, as far as names lead from its site to the calls."""
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterable, Iterator
 
@@ -8,12 +9,13 @@ from shardlift.rewrite.options import UnsupportedError
 from shardlift.rewrite.scripts import attributes, global_mentions, is_program
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
-from shardlift.source.scopes import all_arguments
+from shardlift.source.scopes import all_arguments, last_name
 from shardlift.source.values import Known
 
 _DEPTH = 6
 _PARTIALS = frozenset({"functools.partial", "jax.tree_util.Partial"})
 _PADS = "flax.jax_utils.pad_shard_unpad"
+LOWERED = "spmd_map of in_axes has no .lower(): write jax.jit(jax.shard_map(...)) for it"
 _HANDED_ON = "it is handed on to code that may call it in any way: look at its calls"
 
 
@@ -30,6 +32,13 @@ def find_calls(file: File, mention: Mention) -> list[tuple[File, ast.Call]]:
     if not calls and not is_program(file):
         raise UnsupportedError("no call of it was found, so its number of rows is not known")
     return calls
+
+
+def is_lowered(file: File, mention: Mention) -> bool:
+    """Whether `.lower(…)` of a site's mapped function is seen."""
+    with contextlib.suppress(UnsupportedError):
+        return any(last_name(call.func) == "lower" for _, call in find_calls(file, mention))
+    return False
 
 
 def _with_object(file: File, call: ast.Call) -> ast.Call:

@@ -48,7 +48,6 @@ class Rendering:
     source: Source  # with its new text
     document: str | None = None  # of a notebook, as it was
     raw: str | None = None  # of a notebook: its document, with the new text
-    first_cell: int = 0  # of a notebook: the first that needs a helper or an import
     changes: list[Change] = field(default_factory=list)
     refused: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
@@ -79,11 +78,7 @@ class Rendering:
         self.changes += [self.change(file, match) for match in matches]
         self.imports |= {line for match in matches for line in match.imports}
         self.helpers |= {request for match in matches for request in match.helpers}
-        if self.raw is not None:
-            needy = [match for match in matches if match.helpers or match.imports]
-            cells = [edit.span.cell or 0 for match in needy for edit in match.edits]
-            self.first_cell = min([self.first_cell or len(self.raw), *cells])
-        elif edits:
+        if self.raw is None and edits:
             self._passes.append((self.text, edits))
         self.raw, self.source = raw, source
 

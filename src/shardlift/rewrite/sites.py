@@ -34,6 +34,7 @@ from shardlift.rewrite.helpers import AXES, DONATING
 from shardlift.rewrite.home import is_test
 from shardlift.rewrite.imports import OPTIONAL, is_optional
 from shardlift.rewrite.left_alone import why_left_alone
+from shardlift.rewrite.mapped_calls import LOWERED, is_lowered
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name
 from shardlift.rewrite.nested import levels_of, tangled
 from shardlift.rewrite.options import (
@@ -256,6 +257,8 @@ def _rename(file: File, mention: Mention, options: Options) -> Match:
         _check_helper(options, plain, edits)
         if is_mapped_again(file, mention.node, options.operand):
             raise UnsupportedError(MAPPED_AGAIN)
+        if is_lowered(file, mention) and any(file.project.paths_with("in_axes")):
+            raise UnsupportedError(LOWERED)
     except UnsupportedError as error:
         return Match(mention.node, str(error), kind=Kind.SITE)
     keywords = {"in_axes": AXES, "donate_argnums": DONATING}

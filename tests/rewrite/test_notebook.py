@@ -109,6 +109,7 @@ TPU = "import jax.tools.colab_tpu\njax.tools.colab_tpu.setup_tpu()"
 IF_TPU = f"if tpu:\n    {TPU.replace(chr(10), chr(10) + '    ')}\n\n"
 XLA = "from jax.lib import xla_bridge\nprint(xla_bridge.get_backend().platform)"
 JAX, PLATFORM = "import jax", "print(jax.default_backend())"
+FUTURE = "from __future__ import annotations"
 JIT, J = "from jax import jit", "j = jax.jit"
 PART, NEW_PART = "y = jax.partial(f)", "y = functools.partial(f)"
 
@@ -127,6 +128,7 @@ PART, NEW_PART = "y = jax.partial(f)", "y = functools.partial(f)"
         # Imports stand beside that of JAX, if that is above.
         ([JIT, XLA], [f"{JAX}\n{JIT}", PLATFORM]),
         ([TPU, f"# x\n{JAX}; {J}", PART], [f"# x\nimport functools\n{JAX}; {J}", NEW_PART]),
+        ([f"{FUTURE}\n{JAX}\n{J}", PART], [f"{FUTURE}\nimport functools\n{JAX}\n{J}", NEW_PART]),
         ([f"{JAX}\n{J}; {PART}"], [f"import functools\n{JAX}\n{J}; {NEW_PART}"]),
         ([f"def f():\n    {XLA.replace(chr(10), chr(10) + '    ')}", JAX], None),
     ],

@@ -110,7 +110,8 @@ def _beside_jax(
     top: TopLevel, cells: Cells, names: set[str], statements: Iterable[str]
 ) -> list[Edit]:
     """What puts imports where the notebook imports JAX, if that is before they are needed."""
-    imports = [(cells.locate(x.lineno), x) for x in top.before_use(names) if isinstance(x, Import)]
+    made = (one for one in top.before_use(names) if isinstance(one, Import))
+    imports = [(cells.locate(x.lineno), x) for x in made if module_of(x) != "__future__"]
     of_jax = (at for at, one in imports if module_of(one).partition(".")[0] == "jax")
     first = number, _ = next(of_jax, (0, 0))
     there = [(at, one) for at, one in imports if at[0] == number and not one.col_offset]

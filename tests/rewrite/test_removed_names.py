@@ -321,11 +321,11 @@ def test_a_line_changes(before: str, after: str) -> None:
         (
             "from flax.core import unfreeze\nimport flax.linen as nn\n"
             "params = m.init(key, x)['params'].unfreeze()\n"
-            "state, params = variables.pop('params')\nv = v.copy({**state, 'c': params})\n",
+            "state, params = variables.pop('params')\nv = v.copy(\n    {**state, 'c': params})\n",
             "import flax\nfrom flax.core import unfreeze\nimport flax.linen as nn\n"
             "params = unfreeze(m.init(key, x)['params'])\n"
             "state, params = flax.core.pop(variables, 'params')\n"
-            "v = flax.core.copy(v, {**state, 'c': params})\n",
+            "v = flax.core.copy(\n    v, {**state, 'c': params})\n",
         ),
         (
             "import jax\nd = {str(b.device()) for b in x.device_buffers if b.device()}\n",

@@ -15,6 +15,7 @@ from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Edit, Kind, Match, Rule
 from shardlift.source.removed_names import Removed
 from shardlift.source.scopes import end, last_name
+from shardlift.source.statements import newline
 from shardlift.source.values import External, Instance, Known, Output, Result
 
 _SHARDS = "[s.data for s in x.addressable_shards], and s.device for its device"
@@ -89,8 +90,11 @@ def _of_frozen_dict(file: File, node: ast.Attribute) -> Iterator[Match]:
     is_old = node.attr != "unfreeze" and file.project.settings.flax < (0, 7)
     if is_old or "#" in file.text(call):  # the flax that is required may not have the function
         named, imports = (), frozenset()
-    given = ", ".join(map(file.text, (node.value, *call.args, *call.keywords)))
-    edits = tuple(file.replace(call, f"{edit.replacement}({given})") for edit in named)
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    line = given[0].lineno if given else 0
+    gap = f"{newline(file)}{file.margin(line)}" if line > (node.end_lineno or 0) else ""
+    listed = gap + ", ".join(map(file.text, (node.value, *given)))
+    edits = tuple(file.replace(call, f"{edit.replacement}({listed})") for edit in named)
     text = f".{node.attr}() of variables was removed in flax 0.7, where they are dicts"
     yield Match(call, f"{text}: use {function}, which takes both", edits, imports)
 

@@ -111,6 +111,9 @@ SITES = {
     "    other = jax.pmap(lambda x: x + jax.lax.psum(x, 'j'), 'j', donate_argnums=0)\n"
     "    another = jax.pmap(lambda x: x - jax.lax.psum(x, 'j'), 'j')\n"
     "    x = np.asarray(another(other(more(x))))",
+    "the first is static": "def f(n, k, x, y):\n        return k * step(x, y)\n\n"
+    "    g = jax.pmap(f, 'i', static_broadcasted_argnums=(0, 1), in_axes=(None, None, 0, 0))\n"
+    "    p_step = lambda x, y: g(2, 3, x, y)",
     "one of two": "p_step = (jax.pmap(step, 'i') if len(x) else jax.pmap(max, 'i'))",
 }
 
@@ -259,7 +262,7 @@ def test_a_method_whose_object_is_static(options: str, power: str, mapped: str |
         ("def step(", "@jax.jit\ndef step("),
         ("power=(2)):", "*power):"),
         ("# the power", "step_on_device = step  # the power"),
-        ("argnums=2)", "argnums=0)"),
+        ("argnums=2)", "argnums=1)"),
         ("dict(x=ones), 2)", "dict(x=ones))"),
     ],
 )
@@ -369,6 +372,11 @@ def test_a_site_without_an_axis_takes_that_of_the_others() -> None:
     text = after(UNNAMED)
     assert text.count("mesh = jax.sharding.Mesh(jax.devices(), ('i',))") == 1
     assert "devices')" not in text
+    named = after(
+        "NAME = 'i'\n" + UNNAMED.replace("'i'", "NAME") + "jax.device_put_replicated(1, d)\n"
+    )
+    assert named.count("mesh = jax.sharding.Mesh(jax.devices(), (NAME,))") == 1
+    assert 'Mesh(devices, ("i",))' in named.replace("'", '"')  # placed where it is computed
     assert 'jax.P("devices")' in after(program("p_step = jax.pmap(max)").replace("'i'", "None"))
     asking = "try:\n    jax.lax.psum(1, 'i')\nexcept NameError:\n    pass\n"
     for others in ({"other": asking}, {"other": "import kfac_jax\n"}):
@@ -486,12 +494,17 @@ KEPT = {
     ),
     "a name that is computed": ({"site": "p_step = jax.pmap(step, 'ij'[:1])"}, "run time"),
     "it is mapped again": ({"main": MAIN.replace("    main()", "    main(), main()")}, "again"),
-    "static, and not the last": (
+    "static, and neither first nor last": (
         {
-            "site": "p_step = jax.pmap(step, 'i', static_broadcasted_argnums=0)",
-            "main": MAIN.replace("(x, x)", "(3.0, x)"),
+            "site": "def f(x, k, y):\n        return k * x\n\n"
+            "    p_step = jax.pmap(f, 'i', static_broadcasted_argnums=1)",
+            "main": MAIN.replace("(x, x)", "(x, 3.0, x)"),
         },
         "its static arguments come before others",
+    ),
+    "static, and its name is that of the site": (
+        {"site": "p_step = step\n    p_step = jax.pmap(p_step, 'i', static_broadcasted_argnums=1)"},
+        "needs a name other than",
     ),
     "static, by a decorator of a method": (
         {

@@ -108,7 +108,10 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
         return flat
     # Blocks of two spaces go with arguments that are four further in.
     inner = margin + ("    " if style.indent == "  " else style.indent)
-    arguments = flat[len(call.function) + 1 : len(flat) - 1 - len(call.after)]
+    head = flat.removesuffix(call.after)
+    if call.is_flat and call.after and column + len(head) < style.width and "lambda" not in head:
+        return f"{head}(\n{inner}{call.after[1:-1]}\n{margin})"
+    arguments = head[len(call.function) + 1 : -1]
     if call.is_flat and len(inner) + len(arguments) <= style.width:
         return f"{call.function}(\n{inner}{arguments}\n{margin}){call.after}"
     comma = "," if len(call.arguments) > 1 else ""

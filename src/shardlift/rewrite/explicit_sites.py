@@ -32,7 +32,12 @@ from shardlift.rewrite.options import (
     plain_options,
 )
 from shardlift.rewrite.row_counts import may_have_other_rows, number_of_rows
-from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devices
+from shardlift.rewrite.scripts import (
+    is_guard,
+    is_mapped_again,
+    may_touch_devices,
+    means_the_same,
+)
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention
 from shardlift.source.model import Edit
@@ -55,6 +60,7 @@ _STATIC = "static_broadcasted_argnums"
 _BIND = "give jit its static_argnums, and map in it what is bound to them"
 STATIC = f"it has static arguments: {_BIND}"
 STATIC_FIRST = f"its static arguments come before others: {_BIND}"
+OWN_NAME = f"{STATIC}: for that, the function needs a name other than what is mapped"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
     "compiled: map it once, and keep what that returns"
@@ -85,7 +91,7 @@ class _Site:
     @property
     def literal_axis(self) -> str | None:
         """The name of its axis, if the text says it."""
-        return ast.literal_eval(self.axis) if self.axis[:1] in ("'", '"') else None
+        return ast.literal_eval(self.axis) if self.axis[:1] in ("'", '"') else self.plain.axis
 
 
 def is_written_out(file: File) -> bool:
@@ -126,9 +132,6 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if has_comments(file, mention.node, options.operand):
         raise UnsupportedError("there are comments between its arguments: rewrite it by hand")
     plain = plain_options(options)
-    is_method = is_method_decorator(file, mention.node)
-    if plain.is_static_first and not is_method:
-        raise UnsupportedError(STATIC_FIRST)
     whole = (k for k, axis in enumerate(each(plain.in_axes)) if axis is None)
     if len({*whole} - {*plain.static}) > MOST_WHOLE:
         raise UnsupportedError(f"more than {MOST_WHOLE} of its arguments are whole on each device")
@@ -154,6 +157,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
+    is_method = is_method_decorator(file, mention.node)
     return _Site(options, plain, parameters=parameters, copied=copied, is_method=is_method)
 
 
@@ -181,16 +185,25 @@ def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bo
 def _parameters(
     file: File, mention: Mention, options: Options, plain: PlainOptions, calls: list[ast.Call]
 ) -> tuple[str, ...]:
-    """The parameters of a function whose last ones are static, as its calls give them."""
+    """The parameters of a function whose first or last ones are static, as its calls give them."""
     if not plain.static:
         return ()
     names = _given(file, mention, options.operand, calls)
-    last = sorted(plain.static)
-    if is_method_decorator(file, mention.node):
-        names, last = (names, last[1:]) if last[0] == 0 else ((), [])
-    if not names or last != [*range(len(names))][len(names) - len(last) :]:
+    statement = statement_of(file, mention)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    if options.operand and file.text(options.operand) in map(file.text, targets):
+        raise UnsupportedError(OWN_NAME)
+    if 0 not in plain.static and is_method_decorator(file, mention.node):
+        names = ()
+    last = {*plain.static} - {*_first(plain.static)}
+    if not names or last != {*range(len(names) - len(last), len(names))}:
         raise UnsupportedError(STATIC_FIRST if names else STATIC)
     return names
+
+
+def _first(static: tuple[int, ...]) -> list[int]:
+    """The static arguments that no other argument is in front of."""
+    return [k for k in static if {*range(k)} <= {*static}]
 
 
 def _given(
@@ -221,10 +234,20 @@ def _mapped(file: File, mention: Mention, operand: ast.expr | None) -> ast.AST |
 def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict[Mention, _Site]:
     """The sites with the name of their axis. A site without one takes the name of the others."""
     names = {mention: site.options.text("axis_name") for mention, site in sites.items()}
-    literal = [name for name in names.values() if name and name[0] in "\"'"]
-    usual = max(literal, key=literal.count, default=style.string(USUAL_AXIS))
-    unnamed = style.string(DEFAULT_AXIS) if _asks_for_an_axis(file) else usual
-    return {m: replace(site, axis=names[m] or unnamed) for m, site in sites.items()}
+    given = [name for name in names.values() if name]
+    said = {
+        name: site.options.keywords["axis_name"] for m, site in sites.items() if (name := names[m])
+    }
+
+    def usual(mention: Mention) -> str:
+        known = [name for name in given if means_the_same(file, said[name], mention.node)]
+        return max(known, key=known.count, default=style.string(USUAL_AXIS))
+
+    asks = _asks_for_an_axis(file)
+    return {
+        m: replace(site, axis=names[m] or (style.string(DEFAULT_AXIS) if asks else usual(m)))
+        for m, site in sites.items()
+    }
 
 
 def _asks_for_an_axis(file: File) -> bool:
@@ -412,7 +435,7 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         outer.append(f"static_argnums={site.options.text(_STATIC)}")
     outer += site.options.donation
     dynamic = [p for k, p in enumerate(site.parameters) if k not in plain.static]
-    bound = [p for k, p in enumerate(site.parameters) if k in plain.static]
+    bound = {k: p for k, p in enumerate(site.parameters) if k in plain.static}
     names = ("*args", "*args") if site.is_lazy else ("", "")
     if site.parameters:
         names = ", ".join(site.parameters), ", ".join(dynamic)
@@ -422,6 +445,7 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         rows, axes = PER_ROW_IN, axes[:1]
     elif plain.out_axes == plain.in_axes == 0:
         rows, axes = PER_ROW, []
+    of = bound.pop(0) if site.is_method and bound else ""
     return CallForm(
         call.arguments,
         tuple(outer),
@@ -429,8 +453,8 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         name=call.function,
         rows=rows,
         in_axes=tuple(axes),
-        of=bound[0] if site.is_method else "",
-        bound=tuple(f"{name}={name}" for name in bound[site.is_method :]),
+        of=of,
+        bound=tuple(p if k in _first(plain.static) else f"{p}={p}" for k, p in bound.items()),
         parameters=names[0],
         arguments=names[1],
     )

@@ -38,7 +38,7 @@ class CallForm:
     rows: str = ""  # what is around the function, so that it sees its row alone
     in_axes: tuple[str, ...] = ()  # what that is given, if some arguments are whole
     of: str = ""  # the parameter of which the function is a method
-    bound: tuple[str, ...] = ()  # what the function is given by keyword, of the parameters
+    bound: tuple[str, ...] = ()  # what the function is given beforehand, of the parameters
     # Of a lambda in which the inner call is made, and what that is called with.
     parameters: str = ""
     arguments: str = ""

@@ -8,11 +8,7 @@ from typing import Any
 
 from shardlift._legacy.patches import Patches
 from shardlift._legacy.tracebacks import without_package
-
-_ARGUMENTS = (
-    "axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend",
-    "axis_size", "donate_argnums",
-)  # fmt: skip
+from shardlift.source.libraries import PMAP_ARGUMENTS
 
 
 class PmapFunction:
@@ -48,7 +44,7 @@ def old_pmap(pmap: Callable[..., Any], note: Callable[[], None]) -> Callable[...
     # Until 0.2.10 every argument could be given by position.
     @functools.wraps(pmap if not isinstance(pmap, functools.partial) else pmap.func)
     def legacy_pmap(fun: Callable[..., Any], *args: Any, **options: Any) -> PmapFunction:
-        options |= dict(zip(_ARGUMENTS[: len(args)], args, strict=True))
+        options |= dict(zip(PMAP_ARGUMENTS[: len(args)], args, strict=True))
         note()
         return PmapFunction(pmap(fun, **options), fun)
 

@@ -5,21 +5,10 @@ from dataclasses import dataclass, field
 
 from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File
+from shardlift.source.libraries import PMAP_ARGUMENTS
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.values import Constant
 
-_KNOWN = frozenset(
-    {
-        "axis_name",
-        "in_axes",
-        "out_axes",
-        "static_broadcasted_argnums",
-        "devices",
-        "backend",
-        "axis_size",
-        "donate_argnums",
-    }
-)
 Axes = int | None | tuple[int | None, ...]
 
 
@@ -169,7 +158,7 @@ def read_options(file: File, call: ast.Call, skip: int = 0) -> Options:
         operand = arguments[0]
     if len(arguments) > 1:
         keywords["axis_name"] = arguments[1]
-    unknown = sorted(set(keywords) - _KNOWN)
+    unknown = sorted(set(keywords) - {*PMAP_ARGUMENTS})
     if unknown or len(arguments) > 2:
         what = f"`{unknown[0]}=`" if unknown else "a third positional argument"
         raise UnsupportedError(f"{what} is nothing that jax.pmap takes today")

@@ -14,6 +14,11 @@ PMAPS = frozenset(
         "objax.Parallel",
     }
 )
+# What `jax.pmap` takes after the function, in this order.
+PMAP_ARGUMENTS = (
+    "axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend",
+    "axis_size", "donate_argnums",
+)  # fmt: skip
 TREE_MAPS = frozenset(
     {"jax.tree.map", "jax.tree_util.tree_map", "jax.tree_map", "jax.tree_multimap"}
 )

@@ -258,6 +258,8 @@ def test_an_answer_that_does_not_fit_is_only_named(text: str) -> None:
         ("jnp.full(3, jnp.NINF) * jnp.NINF**2 + jnp.PZERO",
          "jnp.full(3, -jnp.inf) * (-jnp.inf)**2 + 0.0"),
         ("x = jax.ops.index_update(x, jax.ops.index[0, :], y)", "x = x.at[0, :].set(y)"),
+        ("from jax.ops import index_update, index_add\nindex_update(x, 0, index_add(y, 1, 2))",
+         "x.at[0].set(y.at[1].add(2))"),  # edits of one statement that are inside each other
         ("jax.ops.index[0]", "jnp.s_[0]"),  # by the file's own name for a module
         ("with jax.experimental.disable_x64():\n    f()", "with jax.enable_x64(False):\n    f()"),
         ("lax.pvary(x, 'i')", "lax.pcast(x, 'i', to='varying')"),

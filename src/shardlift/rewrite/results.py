@@ -10,9 +10,9 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import Home, is_example, is_test
 from shardlift.source.model import HelperRequest, Version
 from shardlift.source.processes import Evidence
-from shardlift.source.removed_names import ALL, KEYWORD_ROWS, Removed
+from shardlift.source.removed_names import GONE, KEYWORD_ROWS, Removed
 
-_ROWS = {row.name: row for row in (*ALL, *KEYWORD_ROWS.values())}
+_ROWS = {row.name: row for row in (*GONE, *KEYWORD_ROWS.values())}
 
 
 @dataclass(frozen=True)

@@ -101,13 +101,14 @@ def _instead_of_keyword(new: str) -> str:
 
 
 _OF_JAX = ("placement", "trees", "shardings", "pxla", "modules", "numpy", "core", "private")
-PLACEMENT, TREES, SHARDINGS, PXLA, MODULES, NUMPY, CORE, PRIVATE, FLAX = (
-    tuple(_listed(group)) for group in (*_OF_JAX, "flax")
+PLACEMENT, TREES, SHARDINGS, PXLA, MODULES, NUMPY, CORE, PRIVATE, HOSTS, FLAX = (
+    tuple(_listed(group)) for group in (*_OF_JAX, "hosts", "flax")
 )
 ROWS = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE, *PRIVATE)
 PXLA, MODULES, NUMPY, CORE = map(_follow_successors, (PXLA, MODULES, NUMPY, CORE))
 TABLE = (*PLACEMENT, *TREES, *SHARDINGS, *PXLA, *MODULES, *NUMPY, *CORE, *PRIVATE)
-ALL = (*TABLE, *FLAX)
+GONE = (*TABLE, *FLAX)
+ALL = (*GONE, *HOSTS)  # with those that still work
 # By function: the release that removed keywords of it, and what each became.
 KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
     function: (version(release), renamed)
@@ -177,6 +178,8 @@ def spelled_for(name: str, oldest: Version | None) -> str:
 
 def sentence(row: Removed) -> str:
     """`jax.tree_map was removed in JAX 0.6: use jax.tree.map`."""
+    if row in HOSTS:
+        return f"{row.name} is an old name of {row.successor}"
     library = "flax" if row.name.startswith("flax.") else "JAX"
     removed = f"was removed in {library} {dotted(row.gone)}"
     when = "does not exist" if row.gone == (0,) else removed

@@ -16,8 +16,7 @@ STEPS = 20
 def device_put_sharded(shards, devices):
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("batch",))
-    spec = jax.sharding.PartitionSpec("batch")
-    rows = jax.sharding.NamedSharding(mesh, spec)
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
 
     def put(*xs):
         blocks = [x[None] for x in jax.device_put(xs, tuple(devices))]

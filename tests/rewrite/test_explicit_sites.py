@@ -114,6 +114,10 @@ SITES = {
     "the first is static": "def f(n, k, x, y):\n        return k * step(x, y)\n\n"
     "    g = jax.pmap(f, 'i', static_broadcasted_argnums=(0, 1), in_axes=(None, None, 0, 0))\n"
     "    p_step = lambda x, y: g(2, 3, x, y)",
+    "a method whose object is static": "class A:\n"
+    "        @functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=(0, 3))\n"
+    "        def f(self, x, y, k):\n            return k * step(x, y)\n\n"
+    "    p_step = lambda x, y: np.add(A().f(x, y, 3), A.f(A(), x, y, 3))",
     "one of two": "p_step = (jax.pmap(step, 'i') if len(x) else jax.pmap(max, 'i'))",
 }
 
@@ -219,41 +223,6 @@ def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
     called = after(lazy.replace("    return step", "    main2(ones, 2)\n    return step"))
     assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))," in called
     np.testing.assert_array_equal(run(lazy), run(called))
-
-
-STATIC_OBJECT = """
-class Model:
-    rate = 3
-
-    @functools.partial(jax.pmap, axis_name='i', {})
-    def scaled(self, x, power):
-        return self.rate * jax.lax.psum(x, 'i') ** power
-
-
-def main():
-    x = np.arange(8, dtype=np.float32)
-    return Model().scaled(x, {}), Model.scaled(Model(), x, {})
-"""
-
-
-@pytest.mark.parametrize(
-    ("options", "power", "mapped"),
-    [
-        ("static_broadcasted_argnums=(0,)", "x", "self.scaled_on_device"),
-        (
-            "in_axes=(None, 0, None), static_broadcasted_argnums=(0, 2), donate_argnums=1",
-            "2",
-            "functools.partial(self.scaled_on_device, power=power)",
-        ),
-        ("static_broadcasted_argnums=0", "power=x", None),
-    ],
-)
-def test_a_method_whose_object_is_static(options: str, power: str, mapped: str | None) -> None:
-    before = f"import functools\n{HEAD}{STATIC_OBJECT.format(options, power, power)}{GUARD}"
-    text = after(before)
-    assert (f"per_row({mapped})" in text) is (mapped is not None)
-    assert ("jax.pmap" in text) is (mapped is None)
-    np.testing.assert_array_equal(run(before), run(text))
 
 
 @pytest.mark.parametrize(
@@ -494,14 +463,6 @@ KEPT = {
     ),
     "a name that is computed": ({"site": "p_step = jax.pmap(step, 'ij'[:1])"}, "run time"),
     "it is mapped again": ({"main": MAIN.replace("    main()", "    main(), main()")}, "again"),
-    "static, and neither first nor last": (
-        {
-            "site": "def f(x, k, y):\n        return k * x\n\n"
-            "    p_step = jax.pmap(f, 'i', static_broadcasted_argnums=1)",
-            "main": MAIN.replace("(x, x)", "(x, 3.0, x)"),
-        },
-        "its static arguments come before others",
-    ),
     "static, and its name is that of the site": (
         {"site": "p_step = step\n    p_step = jax.pmap(p_step, 'i', static_broadcasted_argnums=1)"},
         "needs a name other than",

@@ -60,10 +60,6 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, in_axes={'a': 0})", "is a tree"),
                 ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
                 ("f = jax.pmap(g, static_broadcasted_argnums=1)", "it has static arguments"),
-                (
-                    "f = jax.pmap(g, in_axes=(0, None, 0), static_broadcasted_argnums=1)",
-                    "its static arguments come before others",
-                ),
                 ("f = jax.pmap(g, devices=devices)", "devices of its own"),
                 ("f = jax.pmap(g, backend='cpu')", "`backend=`"),
                 ("f = jax.pmap(g, **options)", "unpacked"),

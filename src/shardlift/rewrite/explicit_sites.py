@@ -57,9 +57,7 @@ MOST_WHOLE = 4  # arguments: each takes a spec and a sharding
 _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
 _STATIC = "static_broadcasted_argnums"
-_BIND = "give jit its static_argnums, and map in it what is bound to them"
-STATIC = f"it has static arguments: {_BIND}"
-STATIC_FIRST = f"its static arguments come before others: {_BIND}"
+STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
 OWN_NAME = f"{STATIC}: for that, the function needs a name other than what is mapped"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
@@ -197,7 +195,7 @@ def _parameters(
         names = ()
     last = {*plain.static} - {*_first(plain.static)}
     if not names or last != {*range(len(names) - len(last), len(names))}:
-        raise UnsupportedError(STATIC_FIRST if names else STATIC)
+        raise UnsupportedError(STATIC)
     return names
 
 

@@ -96,12 +96,6 @@ class PlainOptions:
     static: tuple[int, ...]
     devices: str = ""  # the list of them, if the site has one
 
-    @property
-    def is_static_first(self) -> bool:
-        """Whether the axes have more arguments after a static one."""
-        count = len(each(self.in_axes))
-        return any({*range(k + 1, count)} - {*self.static} for k in self.static if k >= 0)
-
 
 def plain_options(options: Options) -> PlainOptions:
     """What the call says, if it is written out; else `UnsupportedError` says what is not."""

@@ -15,7 +15,6 @@ from shardlift.rewrite.explicit_sites import (
     HELPER,
     MAPPED_AGAIN,
     STATIC,
-    STATIC_FIRST,
     ExplicitSite,
     explicit_sites,
     is_small,
@@ -292,7 +291,7 @@ def _without_defaults(options: Options, plain: PlainOptions, node: ast.expr) -> 
 def _check_helper(options: Options, plain: PlainOptions, dropped: Collection[str]) -> None:
     """Refuse what `spmd_map` does not take."""
     if plain.static:
-        raise UnsupportedError(STATIC_FIRST if plain.is_static_first else STATIC)
+        raise UnsupportedError(STATIC)
     others = sorted(options.keywords.keys() - _TAKEN - {*dropped})
     if others:
         raise UnsupportedError(f"it has `{others[0]}=`: write jax.jit(jax.shard_map(...)) for it")

@@ -16,8 +16,7 @@ def device_put_sharded(
 ) -> Any:
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
-    spec = jax.sharding.PartitionSpec("devices")
-    rows = jax.sharding.NamedSharding(mesh, spec)
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
 
     def put(*xs: Any) -> jax.Array:
         blocks = [x[None] for x in jax.device_put(xs, tuple(devices))]
@@ -49,8 +48,7 @@ def prefetch_to_device(
 ) -> Iterator[Any]:
     """Yield what `iterator` yields, put on the devices `size` items ahead."""
     mesh = jax.sharding.Mesh(devices or jax.local_devices(), ("devices",))
-    spec = jax.sharding.PartitionSpec("devices")
-    sharding = jax.sharding.NamedSharding(mesh, spec)
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     queue: collections.deque[Any] = collections.deque()
 
     def own(x: Any) -> Any:  # the iterator may fill the same buffer again
@@ -58,7 +56,7 @@ def prefetch_to_device(
 
     def enqueue(count: int) -> None:
         for item in itertools.islice(iterator, count):
-            queue.append(jax.device_put(jax.tree.map(own, item), sharding))
+            queue.append(jax.device_put(jax.tree.map(own, item), rows))
 
     enqueue(size)
     while queue:

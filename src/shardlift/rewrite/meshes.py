@@ -10,7 +10,7 @@ from shardlift.source.file import File
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
 from shardlift.source.scopes import LOOPS, first_line
-from shardlift.source.statements import newline
+from shardlift.source.statements import block_of, newline
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = (*_DEFINITIONS, ast.ClassDef)
@@ -53,7 +53,7 @@ def _place(file: File, key: MeshKey, statements: list[ast.stmt]) -> ast.stmt:
     chains = [_chain(file, statement, key.function) for statement in statements]
     place = min((chain[0] for chain in chains), key=first_line)
     for level in zip(*chains, strict=False):
-        if len({id(_block(file, statement)) for statement in level}) > 1:
+        if len({id(block_of(file, statement)) for statement in level}) > 1:
             break
         place = min(level, key=first_line)
         if len(set(level)) > 1 or isinstance(place, (*_BLOCKS, *LOOPS)):
@@ -70,13 +70,6 @@ def _chain(file: File, statement: ast.stmt, function: ast.AST | None) -> list[as
         if isinstance(around, ast.stmt):
             chain.append(around)
     return chain[::-1]
-
-
-def _block(file: File, statement: ast.stmt) -> object:
-    """The list of statements that a statement is in."""
-    parent = file.index.parents[statement]
-    fields = (getattr(parent, name, None) for name in parent._fields)
-    return next(field for field in fields if isinstance(field, list) and statement in field)
 
 
 def insert_lines(

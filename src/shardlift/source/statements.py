@@ -20,7 +20,7 @@ def delete(file: File, statement: ast.stmt) -> Edit:
     """Delete a statement with its lines and comments, or replace it by `pass` if it is alone."""
     if is_only_statement(file, statement):
         return file.replace(statement, "pass")
-    block = _block(file, statement)
+    block = block_of(file, statement)
     start = statement.lineno, statement.col_offset
     if is_alone(file, statement):
         first = _first_line(file, statement)
@@ -99,7 +99,7 @@ def _first_line(file: File, statement: ast.stmt) -> int:
         following = line_bytes(file, below)
         if following.strip() and not following[:column].strip():
             return start
-    block = _block(file, statement)
+    block = block_of(file, statement)
     before = block[: block.index(statement)][-1:]
     last = (before[0].end_lineno or 0) if before else 0
     first = start
@@ -155,12 +155,19 @@ def is_alone(file: File, statement: ast.stmt) -> bool:
     return _starts_line(file, statement) and (not rest or rest.startswith(b"#"))
 
 
+def block_of(file: File, statement: ast.stmt) -> list[ast.stmt]:
+    """The block that a statement belongs to."""
+    parent = file.index.parents[statement]
+    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
+    return next(block for block in blocks if isinstance(block, list) and statement in block)
+
+
 def is_only_statement(
     file: File, statement: ast.stmt, deleted: Collection[ast.stmt | None] = ()
 ) -> bool:
     """Whether a block, but for what is deleted, has just this statement; never of a module."""
     in_module = isinstance(file.index.parents[statement], ast.Module)
-    return not in_module and not set(_block(file, statement)) - {statement, *deleted}
+    return not in_module and not set(block_of(file, statement)) - {statement, *deleted}
 
 
 def cut(file: File, start: tuple[int, int], end: tuple[int, int] | int) -> Edit:
@@ -195,10 +202,3 @@ def _margin(file: File, statement: ast.stmt) -> str:
 
 def _starts_line(file: File, statement: ast.stmt) -> bool:
     return not line_bytes(file, statement.lineno)[: statement.col_offset].strip()
-
-
-def _block(file: File, statement: ast.stmt) -> list[ast.stmt]:
-    """The block that a statement belongs to."""
-    parent = file.index.parents[statement]
-    blocks = (getattr(parent, name, None) for name in ("body", "orelse", "finalbody"))
-    return next(block for block in blocks if isinstance(block, list) and statement in block)

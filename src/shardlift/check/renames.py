@@ -40,7 +40,7 @@ from shardlift.source.removed_names import (
     names,
     sentence,
 )
-from shardlift.source.scopes import FUNCTIONS, bound_name, position
+from shardlift.source.scopes import FUNCTIONS, bound_name, has_star, position
 from shardlift.source.values import External
 
 # The modules that `import jax` brings with it, and `import flax`.
@@ -348,8 +348,7 @@ def _fits(file: File, use: ast.AST, row: Removed) -> bool:
     call = file.index.parents.get(use)
     if not isinstance(call, ast.Call) or call.func is not use:
         return True
-    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
-    positional = 99 if starred else len(call.args)  # `f(*args)`: any number
+    positional = 99 if has_star(call.args) else len(call.args)  # `f(*args)`: any number
     return can_call(row, positional, [keyword.arg or "**" for keyword in call.keywords])
 
 

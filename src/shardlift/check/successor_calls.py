@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.removed_names import OPTIONS, UPDATES, VALUES, Removed
-from shardlift.source.scopes import all_arguments, end
+from shardlift.source.scopes import all_arguments, end, has_star
 from shardlift.source.statements import delete, delete_with_branch, string
 from shardlift.source.values import Result
 
@@ -55,7 +55,7 @@ def _is_any_array(file: File, name: ast.expr) -> bool:
 
 def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall | None:
     """The call of a removed function, written for its successor."""
-    if not isinstance(call, ast.Call) or any(isinstance(a, ast.Starred) for a in call.args):
+    if not isinstance(call, ast.Call) or has_star(call.args):
         return None
     if any(not keyword.arg for keyword in call.keywords):
         return None

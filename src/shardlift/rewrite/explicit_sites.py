@@ -42,7 +42,7 @@ from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.scopes import first_line
+from shardlift.source.scopes import first_line, has_star
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
@@ -170,8 +170,7 @@ def _copied(plain: PlainOptions, calls: list[tuple[File, ast.Call]]) -> tuple[bo
     """Which arguments may be on one device while all need them: of a number, each has a copy."""
 
     def is_number(file: File, call: ast.Call, k: int) -> bool:
-        unpacked = any(isinstance(argument, ast.Starred) for argument in call.args)
-        given = None if unpacked or k >= len(call.args) else call.args[k]
+        given = None if has_star(call.args) or k >= len(call.args) else call.args[k]
         return given is not None and isinstance(file.definition(given), ast.Constant)
 
     axes = each(plain.in_axes)

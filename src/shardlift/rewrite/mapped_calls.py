@@ -9,7 +9,7 @@ from shardlift.rewrite.options import UnsupportedError
 from shardlift.rewrite.scripts import attributes, global_mentions, is_program
 from shardlift.source.file import File
 from shardlift.source.mentions import OWN, Mention, Use
-from shardlift.source.scopes import all_arguments, last_name
+from shardlift.source.scopes import all_arguments, has_star, last_name
 from shardlift.source.values import Known
 
 _DEPTH = 6
@@ -105,7 +105,7 @@ def _of_element(file: File, pair: ast.expr, at: int, depth: int) -> Iterator[tup
     parent = file.index.parents.get(pair)
     targets = parent.targets if isinstance(parent, ast.Assign) else []
     names = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else []
-    if not names or any(isinstance(name, ast.Starred) for name in names):
+    if not names or has_star(names):
         raise UnsupportedError(_HANDED_ON)
     assert isinstance(parent, ast.Assign)
     yield from _of_name(file, parent, names[at], depth)

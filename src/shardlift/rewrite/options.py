@@ -7,6 +7,7 @@ from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File
 from shardlift.source.libraries import PMAP_ARGUMENTS
 from shardlift.source.mentions import Mention, Use
+from shardlift.source.scopes import has_star
 from shardlift.source.values import Constant
 
 Axes = int | None | tuple[int | None, ...]
@@ -140,7 +141,7 @@ def decorating(file: File, decorator: ast.expr) -> Options:
 def read_options(file: File, call: ast.Call, skip: int = 0) -> Options:
     """Read a call of pmap, or of a partial of it (`skip` is then 1)."""
     arguments = call.args[skip:]
-    if any(isinstance(argument, ast.Starred) for argument in arguments):
+    if has_star(arguments):
         raise NotLiteralError("its arguments are unpacked, and known only at run time")
     if any(keyword.arg is None for keyword in call.keywords):
         raise NotLiteralError(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from shardlift.source.file import File
 from shardlift.source.libraries import COLLECTIVES, PMAPS, REPLICATE, TO_HOST
 from shardlift.source.reaching import reaching_bindings
+from shardlift.source.scopes import has_star
 from shardlift.source.sites import mapped_function
 from shardlift.source.values import Constant, Known, Mapped, Output, Result, Value
 from shardlift.source.wrappers import is_plain, keeps_result
@@ -53,8 +54,7 @@ def returned_at(mapped: Mapped, path: Path = ()) -> list[tuple[File, ast.expr]]:
 def _element(file: File, node: ast.expr | None, step: int | str) -> ast.expr | None:
     node = _unreduced(file, node) if node is not None else None
     if isinstance(node, (ast.Tuple, ast.List)) and isinstance(step, int):
-        starred = any(isinstance(element, ast.Starred) for element in node.elts)
-        return node.elts[step] if step < len(node.elts) and not starred else None
+        return node.elts[step] if step < len(node.elts) and not has_star(node.elts) else None
     if isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and key.value == step:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from shardlift.source.import_graph import imported_module
 from shardlift.source.libraries import LIBRARIES, PARTIALS
 from shardlift.source.reaching import at_end, reaching_bindings
-from shardlift.source.scopes import FUNCTIONS, is_static
+from shardlift.source.scopes import FUNCTIONS, has_star, is_static
 from shardlift.source.values import (
     UNKNOWN,
     Argument,
@@ -200,7 +200,7 @@ class Resolver:
         parents = self.file.index.parents
         while isinstance(parent := parents[node], (ast.Tuple, ast.List)):
             place = parent.elts.index(node)  # type: ignore[arg-type]
-            if _has_star(parent.elts[:place]):  # it counts from the end
+            if has_star(parent.elts[:place]):  # it counts from the end
                 yield UNKNOWN
                 return
             path.insert(0, place)
@@ -215,7 +215,7 @@ class Resolver:
 
     def _unpack(self, value: ast.expr, path: list[int]) -> Iterator[Value]:
         while path and isinstance(value, (ast.Tuple, ast.List)) and path[0] < len(value.elts):
-            if _has_star(value.elts[: path[0] + 1]):
+            if has_star(value.elts[: path[0] + 1]):
                 yield UNKNOWN
                 return
             value, path = value.elts[path[0]], path[1:]
@@ -335,10 +335,6 @@ def _is_same_everywhere(values: tuple[Value, ...]) -> bool:
     if type(value) is External:
         return len(values) == 1 and value.path.partition(".")[0] in LIBRARIES
     return type(value) is Argument and len(values) == 1
-
-
-def _has_star(elements: list[ast.expr]) -> bool:
-    return any(isinstance(element, ast.Starred) for element in elements)
 
 
 def _unique(values: Iterator[Value]) -> tuple[Value, ...]:

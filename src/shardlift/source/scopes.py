@@ -344,6 +344,11 @@ def first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
 
 
+def has_star(nodes: Iterable[ast.AST]) -> bool:
+    """Whether one of some arguments or elements is unpacked: `*x`."""
+    return any(isinstance(node, ast.Starred) for node in nodes)
+
+
 def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
     return next((k.value for k in call.keywords if k.arg == name), None)

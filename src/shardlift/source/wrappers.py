@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlift.source.libraries import PMAPS
-from shardlift.source.scopes import FUNCTIONS, is_static, keyword_value, positional
+from shardlift.source.scopes import FUNCTIONS, has_star, is_static, keyword_value, positional
 from shardlift.source.values import (
     Argument,
     External,
@@ -104,7 +104,7 @@ def argument_for(function: Known, parameter: str, call: ast.Call) -> ast.expr | 
     if parameter in names:
         place = names.index(parameter)
         before = call.args[: place + 1]
-        if len(before) > place and not any(isinstance(a, ast.Starred) for a in before):
+        if len(before) > place and not has_star(before):
             return before[place]
     return None
 

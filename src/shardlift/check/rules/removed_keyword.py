@@ -12,7 +12,7 @@ from shardlift.source.file import File
 from shardlift.source.guarded import is_guarded
 from shardlift.source.model import CHANGELOG, Edit, Kind, Match, Rule, dotted
 from shardlift.source.removed_names import BY_POSITION, KEYWORD_ROWS, KEYWORDS
-from shardlift.source.scopes import end, position
+from shardlift.source.scopes import end, has_star, position
 from shardlift.source.values import External, Instance, Known
 
 _CLIP = "jax.numpy.clip"
@@ -85,7 +85,7 @@ def _by_position(file: File, call: ast.Call, function: str) -> str | None:
     None if other arguments stand in between.
     """
     order, called = _BY_POSITION.get(function, ()), file.called(call)
-    if called == "functools.partial" or any(isinstance(arg, ast.Starred) for arg in call.args):
+    if called == "functools.partial" or has_star(call.args):
         return None
     given = len(call.args) + (called != function)  # the array of a method comes first
     names = [keyword.arg for keyword in call.keywords]

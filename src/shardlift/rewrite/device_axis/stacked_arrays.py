@@ -15,7 +15,7 @@ from shardlift.source.flax_helpers import has_new_helpers
 from shardlift.source.guarded import is_caught
 from shardlift.source.idioms import device_count, leading_count, repeated_by, takes_first
 from shardlift.source.libraries import REPLICATE, ROWS, SHARD, TREE_MAPS, UNREPLICATE
-from shardlift.source.scopes import argument_at, positional
+from shardlift.source.scopes import argument_at, has_star, positional
 from shardlift.source.values import Argument, Constant, External, Known, Result
 from shardlift.source.wrappers import argument_for
 
@@ -58,7 +58,7 @@ def idiom(file: File, call: ast.Call, around: tuple[Known, ...] = ()) -> Idiom |
 
 
 def _library(file: File, call: ast.Call, name: str) -> Idiom | None:
-    if not call.args or any(isinstance(arg, ast.Starred) for arg in call.args):
+    if not call.args or has_star(call.args):
         return None
     if name == "jax.random.split":
         count = argument_at(call, 1, "num")

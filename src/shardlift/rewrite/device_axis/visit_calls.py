@@ -7,7 +7,7 @@ from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import PendingCall
 from shardlift.rewrite.device_axis.stacked_arrays import Idiom, idiom
 from shardlift.rewrite.device_axis.visitor import Visitor, visit
-from shardlift.source.scopes import FUNCTIONS, is_static, positional
+from shardlift.source.scopes import FUNCTIONS, has_star, is_static, positional
 from shardlift.source.values import Known
 
 # Functions that return their argument, or its elements, with the same layout.
@@ -43,10 +43,6 @@ def _call(node: ast.Call, v: Visitor) -> Cell:
 
 def _arguments(node: ast.Call) -> list[ast.expr]:
     return [*node.args, *(keyword.value for keyword in node.keywords)]
-
-
-def _has_starred(node: ast.Call) -> bool:
-    return any(isinstance(argument, ast.Starred) for argument in node.args)
 
 
 def _pmap(v: Visitor, node: ast.Call) -> Cell:
@@ -99,7 +95,7 @@ def _elements(v: Visitor, node: ast.Call, name: str) -> Cell | None:
 
 
 def _zip(v: Visitor, node: ast.Call, name: str) -> Cell | None:
-    if node.keywords or _has_starred(node):
+    if node.keywords or has_star(node.args):
         return None
     cell = Cell()
     sources = [v.value(argument).each() for argument in node.args]
@@ -124,7 +120,7 @@ _LIBRARY: dict[str, Callable[[Visitor, ast.Call, str], Cell | None]] = {
 def _method(v: Visitor, node: ast.Call, func: ast.Attribute) -> Cell | None:
     if v.instance(func.value) is not None or v.program.module_of(v.file, func.value):
         return None
-    if any(isinstance(value, Known) for value in v.file.values(func)) or _has_starred(node):
+    if any(isinstance(value, Known) for value in v.file.values(func)) or has_star(node.args):
         return None
     arguments = _arguments(node)
     match func.attr, len(arguments):
@@ -150,7 +146,7 @@ def _called(v: Visitor, node: ast.Call) -> Cell:
     if isinstance(known, Known) and isinstance(known.node, ast.ClassDef):  # an object is made
         values = tuple(known.file.resolver.member(known.node, "__init__"))
     functions = [f for f in values if isinstance(f, Known) and v.program.is_plain(f)]
-    plain = not _has_starred(node) and all(keyword.arg for keyword in node.keywords)
+    plain = not has_star(node.args) and all(keyword.arg for keyword in node.keywords)
     if plain and functions and len(functions) == len(values):
         v.base(node.func)
         arguments, result = [v.value(argument) for argument in node.args], Cell()

@@ -6,7 +6,7 @@ from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Point
 from shardlift.rewrite.device_axis.followed_program import Indexed
 from shardlift.rewrite.device_axis.visitor import Visitor, visit
 from shardlift.source.file import File
-from shardlift.source.scopes import FUNCTIONS, Function
+from shardlift.source.scopes import FUNCTIONS, Function, has_star
 from shardlift.source.values import Known
 
 # Attributes and methods of arrays that show their shape or rows.
@@ -67,7 +67,7 @@ def _text(node: ast.expr | None) -> str | None:
 @visit.register
 def _sequence(node: ast.Tuple | ast.List, v: Visitor) -> Cell:
     is_list = isinstance(node, ast.List)
-    if not is_list and any(isinstance(element, ast.Starred) for element in node.elts):
+    if not is_list and has_star(node.elts):
         v.lose_children(node)
         return v.untraced(node)
     cell = Cell()

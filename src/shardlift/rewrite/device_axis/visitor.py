@@ -13,6 +13,7 @@ from shardlift.rewrite.device_axis.cells import Cell, CellRole, Escape, NodePlac
 from shardlift.rewrite.device_axis.followed_program import Called, FollowedProgram
 from shardlift.source.file import File
 from shardlift.source.reaching import after_definition, within_scope
+from shardlift.source.scopes import has_star
 from shardlift.source.values import Instance
 
 
@@ -106,7 +107,7 @@ class Visitor:
         if isinstance(target, ast.Name):
             self.program.give(target, cell)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            if any(isinstance(element, ast.Starred) for element in target.elts):
+            if has_star(target.elts):
                 self.escape(cell, target, "is unpacked with a star")
             for number, element in enumerate(target.elts):
                 inner = element.value if isinstance(element, ast.Starred) else element

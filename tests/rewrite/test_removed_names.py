@@ -398,6 +398,11 @@ def test_a_line_changes(before: str, after: str) -> None:
         ),
         # One import, not two.
         (
+            "from jax._src.random import KeyArray\nfrom jax._src.prng import PRNGKeyArray\n"
+            "def f(a: KeyArray, b: PRNGKeyArray): ...\n",
+            "from jax import Array\ndef f(a: Array, b: Array): ...\n",
+        ),
+        (
             "from jax import tree_map\nfrom jax.tree_util import tree_map\ny = tree_map(f, x)\n",
             "from jax.tree_util import tree_map\ny = tree_map(f, x)\n",
         ),

@@ -260,6 +260,8 @@ def test_a_module_that_is_there_gets_what_more_is_needed() -> None:
     module = files["p/_spmd.py"]
     placed = {"p/c.py": "import jax\n\nx = jax.device_put_replicated(1, jax.devices())\n"}
     at_once, _ = migrated(texts | placed)
+    script = {"s/run.py": f"from p import a\n{placed['p/c.py']}".replace("replicated", "sharded")}
+    assert "def device_put_sharded(" in migrated(texts | script)[0]["s/run.py"]
     files, _ = migrated(files | placed)
     assert at_once["p/c.py"] == files["p/c.py"]
     assert "._spmd import device_put_replicated\n" in files["p/c.py"]

@@ -144,15 +144,19 @@ class ProjectMigration:
         homes = find_homes(names, self._layout, self._exists)
         at = {path: home.path or path for path, home in homes.items()}
         needed = Counter((at[path], name) for path in names for name in names[path])
-        shared = {
-            at[path]
+        asking = {
+            path
             for path in homes
             if (PurePath(at[path]).stem == MODULE and self._exists(at[path]))
             or not self._layout.helpers_in(at[path]).isdisjoint(names[path])
             or any(needed[at[path], name] > 1 for name in names[path])
             or (len(names[path]) > 1 and names[path] & LONG_HELPERS)
         }
-        return {path: home for path, home in homes.items() if at[path] in shared}
+        shared = {at[path] for path in asking}
+        for path in homes.keys() - asking:  # what a script outside of a package needs stays there
+            if at[path] in shared and PurePath(path).is_relative_to(PurePath(at[path]).parent):
+                asking.add(path)
+        return {path: home for path, home in homes.items() if path in asking}
 
     def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
         """For how many processes the sites of the program are written: at most one line each."""

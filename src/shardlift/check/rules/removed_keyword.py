@@ -29,11 +29,8 @@ def visit(file: File) -> Iterator[Match]:
         for keyword in call.keywords:
             if keyword.arg in renamed:
                 row = KEYWORD_ROWS[function, keyword.arg]
-                edits, name, way = (
-                    _edits(file, call, keyword, renamed[keyword.arg]),
-                    row.name,
-                    row.note,
-                )
+                edits = _edits(file, call, keyword, renamed[keyword.arg])
+                name, way = row.name, row.note
                 if (instead := _by_position(file, call, function)) is not None:
                     edits, name, way = (_rename(file, keyword, instead),), "", BY_POSITION
                 said = f"{function} has no keyword {keyword.arg} since JAX {dotted(gone)}: {way}"

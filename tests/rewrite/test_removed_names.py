@@ -23,6 +23,7 @@ from tests.rewrite.steps import migrated, refused, results
         "import jax\nx = jax.device_put_sharded(xs, d)\n",  # for another step
         "from jax.experimental.shard_map import shard_map\n",  # still works
         "text = 'jax.tree_map'\n",
+        "import jax\nc = f.cost_analysis()\nif type(c) is list:\n    c = c[0]\n",
         "import jax\nold = not hasattr(jax, 'tree')\nif old:\n    y = jax.tree_map(f, x)\n",
         "import jax\nif jax.__version_info__ >= (0, 6):\n    y = 1\n"
         "else:\n    y = jax.tree_map(f, x)\n",
@@ -170,9 +171,10 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         (
             "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n"
-            "@jax.jit  # once\n@jax.pmap\ndef h(x):\n    return x\n",
+            "@jax.jit  # once\n@jax.pmap\ndef h(x):\n    return x\n"
+            "@jax.jit\n@jax.pmap\ndef k(): ...\n",
             "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n"
-            "# once\n@jax.pmap\ndef h(x):\n    return x\n",
+            "# once\n@jax.pmap\ndef h(x):\n    return x\n@jax.pmap\ndef k(): ...\n",
         ),
         (
             "import jax, numpy as np, jax.numpy as jnp\n"

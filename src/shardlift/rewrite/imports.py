@@ -105,14 +105,12 @@ def is_optional(index: Index) -> bool:
 def drop_unused(before: str, after: str) -> str:
     """The new text without the imports that only the old one used, and without those twice."""
     after = apply_edits(after, unused_imports(before, Source("new.py", after)))
-    old, lines = {*split_lines(before)}, [*split_lines(after)]
-    twice = [
-        number
-        for number, line in enumerate(lines)
-        if line.startswith("from jax") and "(" not in line and line not in old
-        if line in lines[:number]
-    ]
-    return "".join(line for number, line in enumerate(lines) if number not in twice)
+    old, kept = {*split_lines(before)}, list[str]()
+    for line in split_lines(after):
+        is_new = line.startswith("from jax") and "(" not in line and line not in old
+        if not is_new or line not in kept:
+            kept.append(line)
+    return "".join(kept)
 
 
 def unused_imports(before: str, source: Source, kept: Set[str] = frozenset()) -> list[Edit]:

@@ -94,12 +94,6 @@ def _compose(row: Removed, then: Removed, rest: str) -> Removed:
     return Removed(f"{row.name}{rest}", max(row.gone, then.gone), then.successor, same, then.note)
 
 
-def _instead_of_keyword(new: str) -> str:
-    if new == "-":
-        return "delete it"
-    return f"use {new}" if new.isidentifier() else BY_POSITION
-
-
 _OF_JAX = ("placement", "trees", "shardings", "pxla", "modules", "numpy", "core", "private")
 PLACEMENT, TREES, SHARDINGS, PXLA, MODULES, NUMPY, CORE, PRIVATE, HOSTS, FLAX = (
     tuple(_listed(group)) for group in (*_OF_JAX, "hosts", "flax")
@@ -115,9 +109,10 @@ KEYWORDS: dict[str, tuple[Version, dict[str, str]]] = {
     for release, functions in _DATA["keywords"].items()
     for function, renamed in functions.items()
 }
+_WAYS = {"": BY_POSITION, "-": _DELETE}
 # The same as rows: `jax.numpy.clip(a_min=)`.
 KEYWORD_ROWS = {
-    (function, old): Removed(f"{function}({old}=)", gone, note=_instead_of_keyword(new))
+    (function, old): Removed(f"{function}({old}=)", gone, note=_WAYS.get(new, f"use {new}"))
     for function, (gone, renamed) in KEYWORDS.items()
     for old, new in renamed.items()
 }

@@ -32,6 +32,9 @@ from shardlift.source.model import CHANGELOG, Edit, HelperRequest, Kind, Match, 
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import (
     ALL,
+    COPIED,
+    LINEN_OF_JAX,
+    WITH_IMPORT,
     GoneRows,
     Removed,
     all_gone,
@@ -43,22 +46,6 @@ from shardlift.source.removed_names import (
 from shardlift.source.scopes import FUNCTIONS, bound_name, has_star, position
 from shardlift.source.values import External
 
-# The modules that `import jax` brings with it, and `import flax`.
-_WITH_JAX = frozenset(
-    {
-        *("jax", "jax.core", "jax.errors", "jax.lax", "jax.nn", "jax.numpy", "jax.ops"),
-        *("jax.random", "jax.sharding", "jax.tree", "jax.tree_util", "flax.core"),
-    }
-)
-# What flax.linen has from JAX, as the old module `nn` of flax had it.
-_OF_JAX = frozenset(
-    {
-        *("elu", "gelu", "initializers", "log_softmax", "one_hot", "relu", "sigmoid"),
-        *("softmax", "softplus", "swish", "tanh"),
-    }
-)
-# Functions without a successor that are so short that a file gets a copy.
-_COPIED = frozenset({"jax.util.safe_map", "jax.util.safe_zip"})
 Fix = tuple[tuple[Edit, ...], frozenset[str]]
 _NO_FIX: Fix = (), frozenset()
 
@@ -140,9 +127,9 @@ def _copies(file: File, node: ast.AST) -> frozenset[HelperRequest]:
     """The functions that a file gets a copy of with the fix of a node."""
     statement = file.index.parents.get(node)
     if isinstance(node, ast.Attribute):
-        names = [node.attr] if file.name(node) in _COPIED else []
+        names = [node.attr] if file.name(node) in COPIED else []
     elif isinstance(statement, ast.ImportFrom):
-        copied = [a for a in statement.names if f"{statement.module}.{a.name}" in _COPIED]
+        copied = [a for a in statement.names if f"{statement.module}.{a.name}" in COPIED]
         names = [alias.name for alias in copied if not is_unused(file, alias)]
     else:
         names = []
@@ -168,7 +155,7 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if row.same:
         return _renamed(file, node, row)
-    if row.name in _COPIED:
+    if row.name in COPIED:
         return (
             ((file.replace(node, node.attr),), frozenset())
             if is_new_name(file, node.attr)
@@ -280,11 +267,11 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         if alias.asname or name == alias.name or not uses or not is_new_name(file, name):
             return _Move((module, name))
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
-    if is_unused(file, alias) or (row.name in _COPIED and alias.asname in (None, alias.name)):
+    if is_unused(file, alias) or (row.name in COPIED and alias.asname in (None, alias.name)):
         return _Move()
     if row.successor == "flax.linen" and alias.name == "nn" and every:
         used = {getattr(file.index.parents.get(use), "attr", "") for use in every}
-        return _Move(("flax", "linen")) if used <= _OF_JAX else None
+        return _Move(("flax", "linen")) if used <= LINEN_OF_JAX else None
     forms = [successor_call(file, use, row) for use in uses]
     successors = {form.successor for form in forms if form is not None}
     if None in forms or len(successors) != 1:
@@ -326,7 +313,7 @@ def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     if new_base == old_base:
         text = f"{written}.{row.successor.rpartition('.')[2]}"
         return (file.replace(node, text),), frozenset()
-    if new_base.startswith(old_base + ".") and new_base in _WITH_JAX:
+    if new_base.startswith(old_base + ".") and new_base in WITH_IMPORT:
         return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
     if swapped := _other_module(file, node, row):
         return swapped
@@ -337,8 +324,8 @@ def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     root = row.successor.partition(".")[0]
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
-    there = new_base in _WITH_JAX and _is_bound_above(file, node, root)
-    needed = root if new_base in _WITH_JAX else new_base
+    there = new_base in WITH_IMPORT and _is_bound_above(file, node, root)
+    needed = root if new_base in WITH_IMPORT else new_base
     imports = frozenset() if there else frozenset({f"import {needed}"})
     return (file.replace(node, row.successor),), imports
 

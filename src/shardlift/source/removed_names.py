@@ -120,6 +120,9 @@ SINCE, CALLS_SINCE, OPTIONS = (
     {name: version(release) for release, names in _DATA[key].items() for name in names.split()}
     for key in ("since", "calls_since", "options")
 )
+WITH_IMPORT, LINEN_OF_JAX, COPIED = (
+    frozenset(_DATA["sets"][key].split()) for key in ("with_import", "linen_of_jax", "copied")
+)
 VALUES: dict[str, str] = _DATA["values"]
 UPDATES: dict[str, str] = _DATA["updates"]
 # What names of today were called in releases before the one that brought them; they still are.

@@ -53,7 +53,6 @@ def test_left_alone(text: str) -> None:
         *(
             (f"import jax\n{line}\n", reason)
             for line, reason in (
-                ("NAME = None\nf = jax.pmap(g, axis_name=NAME)", "leave out `axis_name`"),
                 ("f = jax.pmap(g, axis_name=name())", "known only at run time"),
                 ("f = jax.pmap(g, in_axes=axes)", "known only at run time"),
                 ("f = jax.pmap(g, in_axes=(1, 0))", "other axes than the first"),

@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
-from shardlift.rewrite.forms import CallForm, has_comments, is_method_decorator, is_wrappable
+from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
 from shardlift.rewrite.goal import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.rewrite.mapped_calls import find_calls
 from shardlift.rewrite.meshes import (
@@ -39,7 +39,7 @@ from shardlift.rewrite.scripts import (
     means_the_same,
 )
 from shardlift.source.file import File, remembered
-from shardlift.source.mentions import Mention
+from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
 from shardlift.source.scopes import first_line, has_star
@@ -155,7 +155,7 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
-    is_method = is_method_decorator(file, mention.node)
+    is_method = _is_method(file, mention)
     return _Site(options, plain, parameters=parameters, copied=copied, is_method=is_method)
 
 
@@ -190,7 +190,7 @@ def _parameters(
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if options.operand and file.text(options.operand) in map(file.text, targets):
         raise UnsupportedError(OWN_NAME)
-    if 0 not in plain.static and is_method_decorator(file, mention.node):
+    if 0 not in plain.static and _is_method(file, mention):
         names = ()
     last = {*plain.static} - {*_first(plain.static)}
     if not names or last != {*range(len(names) - len(last), len(names))}:
@@ -200,7 +200,12 @@ def _parameters(
 
 def _first(static: tuple[int, ...]) -> list[int]:
     """The static arguments that no other argument is in front of."""
-    return [k for k in static if {*range(k)} <= {*static}]
+    return [k for k in static if k >= 0 and {*range(k)} <= {*static}]
+
+
+def _is_method(file: File, mention: Mention) -> bool:
+    around = file.index.parents.get(file.index.parents[mention.node])
+    return mention.use is Use.DECORATOR and isinstance(around, ast.ClassDef)
 
 
 def _given(

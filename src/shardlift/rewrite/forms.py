@@ -136,14 +136,6 @@ def is_wrappable(file: File, decorator: ast.expr) -> bool:
     return is_free and not others and function.name not in named
 
 
-def is_method_decorator(file: File, node: ast.expr) -> bool:
-    """Whether a node decorates a method."""
-    function = file.index.parents[node]
-    if not isinstance(function, ast.FunctionDef) or node not in function.decorator_list:
-        return False
-    return isinstance(file.index.parents[function], ast.ClassDef)
-
-
 def _header(file: File, function: ast.FunctionDef) -> str:
     """The text of a function up to the colon before its body."""
     text = file.text(between(position(function), position(function.body[0])))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
-from shardlift.source.scopes import all_arguments, has_star, last_name
+from shardlift.source.scopes import all_arguments, last_name
 from shardlift.source.values import Known
 from shardlift.source.wrappers import is_plain
 
@@ -103,10 +103,6 @@ def _rows_of(file: File, expression: ast.expr, depth: int = 3) -> ast.expr | Non
         shapes = given[:1] if len(made.args) == 1 else []
     elif maker in ("ones", "zeros") and given and _is_number(given[0]):
         shapes = given[:1]
-    elif maker in ("array", "asarray"):
-        listed = getattr(given[0] if given else None, "elts", ())
-        is_known = listed and not has_star(listed)
-        shapes = [ast.Constant(len(listed))] if is_known else []
     elif maker not in _SHAPED:
         shapes = []
     number = shapes[0] if shapes else None

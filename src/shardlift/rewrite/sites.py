@@ -272,6 +272,7 @@ def _without_defaults(options: Options, plain: PlainOptions, node: ast.expr) -> 
     """The edits that leave out keywords such as `in_axes=(0, 0)`, unless comments are around."""
     file, edits = options.file, dict[str, Edit]()
     said = {
+        "axis_name": plain.axis,
         "in_axes": plain.in_axes != 0,
         "out_axes": plain.out_axes != 0,
         "static_broadcasted_argnums": plain.static,
@@ -299,8 +300,6 @@ def _check_helper(options: Options, plain: PlainOptions, dropped: Collection[str
         raise UnsupportedError(
             "it maps over other axes than the first: write jax.jit(jax.shard_map(...)) with specs"
         )
-    if "axis_name" in options.keywords.keys() - {*dropped} and plain.axis is None:
-        raise UnsupportedError("it has no axis name: leave out `axis_name`")
 
 
 @remembered

@@ -63,6 +63,16 @@ PLAIN = [
         "import jax\ny = device_put_sharded(list(x), devices=d)\n",
     ),
     (
+        "import jax\nf(jax.device_put_sharded(list(jax.random.split(k, 8)), d), axis_name='i')\n",
+        "import jax\nrows = jax.sharding.NamedSharding(\n    jax.sharding.Mesh(d, ('i',)), "
+        "jax.sharding.PartitionSpec('i')\n)\nf(jax.device_put(jax.random.split(k, 8), rows), "
+        "axis_name='i')\n",
+    ),
+    (
+        "import jax\nimport numpy as np\ny = jax.device_put_sharded(list(np.split(x, 8)), d)\n",
+        "import jax\nimport numpy as np\ny = device_put_sharded(list(np.split(x, 8)), d)\n",
+    ),
+    (
         "import jax as j\nput = functools.partial(j.device_put_replicated, devices=d)\n",
         "import jax as j\nput = functools.partial(device_put_replicated, devices=d)\n",
     ),

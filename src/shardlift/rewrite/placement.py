@@ -8,11 +8,14 @@ is left alone.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from shardlift.rewrite.call_format import CallText, Style
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.names import flax_utils, is_free
+from shardlift.rewrite.meshes import MeshKey, insert_lines
+from shardlift.rewrite.names import first_free, flax_utils, is_free, jax_name
 from shardlift.source.file import File
 from shardlift.source.flax_helpers import Fitness, fitness
 from shardlift.source.guarded import is_guarded
@@ -25,9 +28,15 @@ from shardlift.source.values import External
 _ONLY_IN_FLAX = "axis_name"
 UNREPLICATE = "flax.jax_utils.unreplicate"
 _REPLICATED = "jax.device_put_replicated"
+_SHARDED = "jax.device_put_sharded"
+# What makes an array, whose rows may be listed.
+_ARRAY = re.compile(
+    r"(numpy|jax\.numpy)\.(array|asarray|ones|zeros|full|arange|linspace|reshape|stack|tile|repeat)$"
+    r"|jax\.random\.(split|normal|uniform)$"
+)
 # Library name -> the name of the helper, and of shardlift's function.
 SUBSTITUTES = {
-    "jax.device_put_sharded": "device_put_sharded",
+    _SHARDED: "device_put_sharded",
     _REPLICATED: "device_put_replicated",
     "flax.jax_utils.replicate": "replicate",
     "flax.jax_utils.prefetch_to_device": "prefetch_to_device",
@@ -80,7 +89,7 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
     if goal is Goal.SHIM:
         edit = file.replace(node, f"shardlift.{name}")
         return _match(node, "", (edit,), frozenset({"import shardlift"}))
-    if (written := _replicate_of_flax(file, node, path)) is not None:
+    if (written := _without_helper(file, node, path)) is not None:
         return written
     if not is_free(file, node, name, path):
         return _match(node, f"{path}: the file has a `{name}` of its own", name=path)
@@ -106,7 +115,7 @@ def _imported(
     for alias, path in names.items():
         uses = _uses(file, bound_name(alias), path)
         name = SUBSTITUTES[path]
-        written = [_replicate_of_flax(file, use, path) for use in uses]
+        written = [_without_helper(file, use, path) for use in uses]
         replaced = [match for match in written if match is not None]
         if uses and len(replaced) == len(uses):
             gone.append(alias)
@@ -125,13 +134,54 @@ def _imported(
         yield _match(statement, "", new, needed, frozenset(helpers), sites=tuple(calls))
 
 
-def _replicate_of_flax(file: File, name: ast.expr, path: str) -> Match | None:
-    """`jax_utils.replicate(x, devices)` for a call of `device_put_replicated`, if flax is there."""
+def _without_helper(file: File, name: ast.expr, path: str) -> Match | None:
+    """What takes the place of a call; None if a helper does."""
     call = file.index.parents.get(name)
-    if path != _REPLICATED or not isinstance(call, ast.Call) or call.func is not name:
+    if not isinstance(call, ast.Call) or call.func is not name or len(call.args) != 2:
         return None
-    if len(call.args) != 2 or call.keywords:
+    makers = {_REPLICATED: _replicate_of_flax, _SHARDED: _put_array}
+    return makers[path](file, name, call) if path in makers and not call.keywords else None
+
+
+def _put_array(file: File, name: ast.expr, call: ast.Call) -> Match | None:
+    """`jax.device_put(x, rows)` for the rows `list(x)` of an array, below a line for `rows`."""
+    function, devices = file.index.function_around(call), file.text(call.args[1])
+    calls = [other for other in file.index.nodes(ast.Call) if file.called(other) == _SHARDED]
+    array = _listed_array(file, call) if all(_listed_array(file, one) for one in calls) else None
+    if array is None or isinstance(function, ast.Lambda):
         return None
+    near = [one for one in calls if file.index.function_around(one) is function]
+    alike = [file.index.statement(one) for one in near if file.text(one.args[1]) == devices]
+    words = [word for one in file.index.nodes(ast.Call) for word in one.keywords]
+    axes = {file.text(word.value) for word in words if word.arg == "axis_name"}
+    style, (jax, imports) = Style.of(file.source.text), jax_name(file)
+    axis = axes.pop() if len(axes) == 1 and "".join(axes)[0] in "'\"" else style.string("devices")
+    mesh = CallText(f"{jax}.sharding.Mesh", (devices, f"({axis},)"))
+    made = (mesh, f"{jax}.sharding.PartitionSpec({axis})")
+    rows = first_free(file, ("rows", "device_rows", "rows_2"), set(), filter(None, [function]))
+    lines = [(rows, CallText(f"{jax}.sharding.NamedSharding", made))]
+    key = MeshKey(function, devices, axis)
+    edits = insert_lines(file, key, lines, [*filter(None, alike)], style)
+    put = file.replace(call, f"{jax}.device_put({file.text(array)}, {rows})")
+    return _match(name, "", (*edits, put), imports) if edits else None
+
+
+def _listed_array(file: File, call: ast.Call) -> ast.expr | None:
+    """The array whose rows `device_put_sharded` is given as a list."""
+    shards = call.args[0] if len(call.args) == 2 else None
+    if not isinstance(shards, ast.Call) or len(shards.args) != 1:
+        return None
+    made = array = shards.args[0]
+    while isinstance(made := file.definition(made), ast.Call) and file.called(made) is None:
+        if not isinstance(made.func, ast.Attribute) or made.func.attr not in ("reshape", "astype"):
+            break
+        made = made.func.value
+    is_listed = file.called(shards) in ("builtins.list", "builtins.tuple")
+    return array if is_listed and _ARRAY.match(file.called(made) or "") else None
+
+
+def _replicate_of_flax(file: File, name: ast.expr, call: ast.Call) -> Match | None:
+    """`jax_utils.replicate(x, devices)` for a call of `device_put_replicated`, if flax is there."""
     if fitness("flax.jax_utils.replicate", file.project.settings) is not Fitness.WORKS:
         return None
     if (known := flax_utils(file, call)) is None:

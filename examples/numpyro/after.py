@@ -13,7 +13,7 @@ from numpyro.infer import MCMC, NUTS
 CHAINS_PER_DEVICE, WARMUP, SAMPLES = 2, 100, 100
 
 
-def per_row_in(f, in_axes):
+def per_row(f, in_axes=()):
     """Let `f` see one row of each argument, along its axis; None: all of it."""
 
     def row(axis, x):
@@ -21,7 +21,7 @@ def per_row_in(f, in_axes):
 
     @functools.wraps(f)
     def on_block(*block):
-        out = f(*map(row, in_axes, block))
+        out = f(*map(row, in_axes or (0,) * len(block), block))
         return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
 
     return on_block
@@ -58,7 +58,7 @@ def main():
     replicated = jax.NamedSharding(mesh, jax.P())
     samples = jax.jit(
         jax.shard_map(
-            per_row_in(do_mcmc, in_axes=(0, None, None)),
+            per_row(do_mcmc, in_axes=(0, None, None)),
             mesh=mesh,
             in_specs=(jax.P("devices"), jax.P(), jax.P()),
             out_specs=jax.P("devices"),

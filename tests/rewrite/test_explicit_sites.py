@@ -143,7 +143,7 @@ WHOLE_WRITTEN = """
     mesh = jax.sharding.Mesh(jax.devices(), ('i',))
     p_step = jax.jit(
         jax.shard_map(
-            per_row_in(step, in_axes=(None, 0)),
+            per_row(step, in_axes=(None, 0)),
             mesh=mesh,
             in_specs=(jax.P(), jax.P('i')),
             out_specs=jax.P('i'),
@@ -153,6 +153,16 @@ WHOLE_WRITTEN = """
         donate_argnums=1,
     )
 """
+
+
+def test_sites_of_one_file_share_a_helper_of_rows() -> None:
+    sites = "more = jax.pmap(lambda x, w: w + x, 'i', in_axes=(0, None))\n"
+    sites += "    x = np.asarray(more(x, 1.0))"
+    text = moved(program(f"{sites}\n    {SITE}"))
+    assert text.count("def per_row") == 1
+    later = after(after(program()).replace("    return p_step", f"    {sites}\n    return p_step"))
+    assert later.count("def per_row") == 1
+    assert "def per_row(f, in_axes=())" in later
 
 
 def test_an_argument_that_is_whole_may_be_on_one_device() -> None:
@@ -276,7 +286,7 @@ STATIC_SITE = """
 STATIC_WRITTEN = """
     p_step = jax.jit(
         lambda w, x, power, back: jax.shard_map(
-            per_row_in(
+            per_row(
                 functools.partial(scaled, power=power, back=back),
                 in_axes=(None, 0),
             ),

@@ -46,7 +46,6 @@ from shardlift.source.scopes import first_line, has_star
 from shardlift.source.values import Known
 
 PER_ROW = "per_row"
-PER_ROW_IN = "per_row_in"  # with other axes, or whole arguments
 PER_ROW_OF = "per_row_of"  # with other axes of what it returns, too
 HELPER = "spmd_map"  # what many sites share
 FEW_SITES = 5
@@ -124,7 +123,7 @@ def explicit_sites(
 
 def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     """A site that can be written out; `UnsupportedError` says why not."""
-    for name in (PER_ROW, PER_ROW_IN, PER_ROW_OF, jax_name(file)[0]):
+    for name in (PER_ROW, PER_ROW_OF, jax_name(file)[0]):
         if is_shadowed(file, mention.name, name):
             raise UnsupportedError(f"the name `{name}` means something else here")
     if has_comments(file, mention.node, options.operand):
@@ -443,10 +442,8 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         names = ", ".join(site.parameters), ", ".join(dynamic)
     axes = [f"in_axes={plain.in_axes}", f"out_axes={plain.out_axes}"]
     rows = PER_ROW_OF
-    if plain.out_axes == 0 and isinstance(plain.in_axes, tuple):
-        rows, axes = PER_ROW_IN, axes[:1]
-    elif plain.out_axes == plain.in_axes == 0:
-        rows, axes = PER_ROW, []
+    if plain.out_axes == 0 and (plain.in_axes == 0 or isinstance(plain.in_axes, tuple)):
+        rows, axes = PER_ROW, axes[:1] if plain.in_axes else []
     of = bound.pop(0) if site.is_method and bound else ""
     return CallForm(
         call.arguments,

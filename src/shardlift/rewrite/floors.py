@@ -14,7 +14,7 @@ TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written 
 TREE_NAMES: Version = (0, 4, 25)  # jax.tree.map and its like
 SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
-    **dict.fromkeys(("spmd_map", "per_row", "per_row_in", "per_row_of"), SITES),
+    **dict.fromkeys(("spmd_map", "per_row", "per_row_of"), SITES),
     "shard_map_per_device": SITES,
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),

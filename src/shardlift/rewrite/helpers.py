@@ -1,9 +1,9 @@
 """The functions that a migration writes into a package, once: which there are, and their text.
 
 A helper is a definition at the top level of a file of `helper_texts`; a new file there is all it
-takes to add some. What a helper needs is read off the names that it says. Of `spmd_map` there are
-two texts, in `helper_texts/spmd_map`: for the first axis of all arguments, and with `in_axes`. The
-lines of donation are left out where no site donates.
+takes to add some. What a helper needs is read off the names that it says. Of `spmd_map` and
+`per_row` there are two texts, in folders of their names: for the first axis of all arguments, and
+with `in_axes`. The lines of donation are left out where no site donates.
 """
 
 import ast
@@ -27,15 +27,15 @@ _STANDARD = ("collections", "dataclasses", "functools", "itertools", "math", "ty
 _FULL = {"np": ("numpy", "import numpy"), "jnp": ("jax.numpy", "import jax")}
 # What helpers use of functools, by these names where a file imports one of them.
 _OF_FUNCTOOLS = ("cache", "partial", "wraps")
-# The helper that has several texts, and the needs that only the longer ones serve.
+# The helpers that have several texts, and the needs that only the longer ones serve.
 _MAPPING = "spmd_map"
+_ROW = "per_row"
 AXES = "axes"
 DONATING = "donating"
 # Helpers that are in a module of their own, if one file needs others besides.
 LONG_HELPERS = frozenset({_MAPPING})
 # Helpers of which each file has a copy: a module is not worth it.
 SHORT_HELPERS = frozenset({"safe_map", "safe_zip"})
-_ROWS = ("per_row", "per_row_in", "per_row_of")
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
@@ -53,8 +53,9 @@ class Helper:
 
 
 def catalogue() -> Mapping[str, Helper]:
-    """Every helper by its name, `spmd_map` with all that it can do."""
-    return {_MAPPING: _spmd_map(frozenset({AXES, DONATING})), **_catalogue()}
+    """Every helper by its name, with all that it can do."""
+    everything = frozenset({AXES, DONATING})
+    return {**{name: _variant(name, everything) for name in (_MAPPING, _ROW)}, **_catalogue()}
 
 
 def required(
@@ -69,24 +70,21 @@ def required(
     while missing := {HelperRequest(n) for text in texts.values() for n in text.needs} - asked:
         asked |= missing
         texts = _texts_for(asked)
-    names = (_MAPPING, *_catalogue())
+    names = (_MAPPING, *_catalogue(), _ROW)
     return tuple(_spell(texts[name], spelling or {}) for name in names if name in texts)
 
 
 def _texts_for(requests: Iterable[HelperRequest]) -> dict[str, Helper]:
     """The one text of each helper that serves everyone who asks for it."""
     by_name = grouped(requests, lambda request: request.name)
-    mapping = by_name.pop(_MAPPING, [])
-    texts = {name: _catalogue()[name] for name in by_name}
-    rows = [one for name in _ROWS for one in by_name.get(name, ())]
-    sites = [*mapping, *rows]
-    if not sites:
-        return texts
-    # One name for the axis: arrays that are placed have the type of those that are computed.
-    axis = _usual_axis(sites)
-    texts = {name: _with_axis(helper, axis) for name, helper in texts.items()}
-    needs = frozenset(word for one in mapping for word in one.needs)
-    return {**texts, _MAPPING: _spmd_map(needs)} if mapping else texts
+    sites = [one for name in (_MAPPING, _ROW, "per_row_of") for one in by_name.get(name, ())]
+    texts: dict[str, Helper] = {}
+    for name, requested in by_name.items():
+        needs = frozenset(word for one in requested for word in one.needs)
+        helper = _catalogue()[name] if name in _catalogue() else _variant(name, needs)
+        # One name for the axis: arrays that are placed have the type of those that are computed.
+        texts[name] = _with_axis(helper, _usual_axis(sites)) if sites else helper
+    return texts
 
 
 def _usual_axis(requests: Iterable[HelperRequest]) -> str:
@@ -100,13 +98,13 @@ def _with_axis(helper: Helper, axis: str) -> Helper:
 
 
 @cache
-def _spmd_map(needs: frozenset[str]) -> Helper:
+def _variant(name: str, needs: frozenset[str]) -> Helper:
     kind = AXES if AXES in needs else "rows"
-    text = (_FOLDER / _MAPPING / f"{kind}.py").read_text("utf-8")
-    source = text[text.index(f"def {_MAPPING}(") :].rstrip("\n")
+    text = (_FOLDER / name / f"{kind}.py").read_text("utf-8")
+    source = text[text.index(f"def {name}(") :].rstrip("\n")
     if DONATING not in needs:
         source = re.sub(r"\n +donate_.*|\n +\*,(?=\n +donate_)", "", source)
-    return Helper(_MAPPING, source, frozenset())
+    return Helper(name, source, frozenset())
 
 
 def extended(
@@ -160,11 +158,11 @@ def is_written(node: ast.stmt, text: str) -> bool:
 
 def _candidates(name: str, text: str) -> Iterable[tuple[HelperRequest, Helper]]:
     """The requests for a helper, and the texts that they give."""
-    if name == _MAPPING:
+    if name in (_MAPPING, _ROW):
         axis = next(iter(_AXIS_OF_MESH.findall(text)), None)
         for words in ((), (DONATING,), (AXES,), (AXES, DONATING)):
             needs = frozenset(words)
-            yield HelperRequest(name, needs, axis), _spmd_map(needs)
+            yield HelperRequest(name, needs, axis), _variant(name, needs)
     if name in _catalogue():
         yield HelperRequest(name), _catalogue()[name]
 

@@ -242,7 +242,8 @@ def _write_out(
 ) -> Match:
     """`jax.jit(jax.shard_map(per_row(f), mesh=mesh, …))`, and the mesh."""
     edits = (*site.mesh, *edits_of(file, mention.node, options.operand, site.form, style))
-    helper = HelperRequest(site.form.rows, axis=site.axis)
+    needs = frozenset({AXES} if site.form.in_axes else ())
+    helper = HelperRequest(site.form.rows, needs, site.axis)
     needs_partial = site.form.bound or not site.form.inner
     imports = jax_name(file)[1] | (partial_name(file)[1] if needs_partial else frozenset())
     return Match(mention.node, "", edits, imports, frozenset({helper}), kind=Kind.SITE)

@@ -1,4 +1,4 @@
-"""Functions of one row, for blocks of one row."""
+"""A function of one row, for blocks of one row along any axes."""
 
 import functools
 from collections.abc import Callable
@@ -6,34 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
-
-def per_row(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `f` see the one row of a block, and return a block of one row."""
-
-    @functools.wraps(f)
-    def on_block(*block: Any) -> Any:
-        row = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
-        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), f(*row))
-
-    return on_block
-
-
-def per_row_in(
-    f: Callable[..., Any],
-    in_axes: tuple[int | None, ...],
-) -> Callable[..., Any]:
-    """Let `f` see one row of each argument, along its axis; None: all of it."""
-
-    def row(axis: int | None, x: Any) -> Any:
-        return x if axis is None else jax.tree.map(lambda y: jnp.squeeze(y, axis), x)
-
-    @functools.wraps(f)
-    def on_block(*block: Any) -> Any:
-        out = f(*map(row, in_axes, block))
-        return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
-
-    return on_block
 
 
 def per_row_of(

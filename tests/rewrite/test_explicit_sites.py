@@ -440,6 +440,10 @@ SHARED = {
         "rows": "x = rows(4)",
         "main": MAIN + "\n\ndef rows(n):\n    return np.arange(n, dtype=np.float32)\n",
     },
+    "one of two numbers": {
+        "rows": "x = rows(1)",
+        "main": MAIN + "\n\ndef rows(n):\n    return np.ones(2) if n else np.ones(8)\n",
+    },
     "a comment in a line": {"site": "p_step = jax.pmap(step,  # step\n    'i')"},
     "keywords in a call": {"main": MAIN.replace("p_step(x, x)", "p_step(x, y=x)")},
     "it is handed on": {"main": MAIN.replace("p_step(x, x)", "max([p_step])(x, x)")},
@@ -492,6 +496,25 @@ def test_what_needs_more_keeps_pmap(parts: dict[str, str], reason: str) -> None:
     assert files["main.py"] == before
     (change,) = result.files[0].refused
     assert reason in change.reason
+
+
+OVERRIDES = """import functools
+    class A:
+        @functools.partial(jax.pmap, static_broadcasted_argnums=0)
+        def f(self, x):
+            return x
+    class B(A):
+        @functools.partial(jax.pmap, static_broadcasted_argnums=0)
+        def f(self, x):
+            return 2 * x
+        def g(self, x, y):
+            return self.f(x) + super().f(y)
+    p_step = B().g
+"""
+
+
+def test_a_method_that_overrides_a_mapped_one_stays() -> None:
+    assert "f_on_device" not in moved(program(site=OVERRIDES))
 
 
 OBJECT = """
@@ -640,6 +663,11 @@ TOUCHES = {
         DECORATED.replace("return", "jax.config.update('jax_enable_x64', 0)\n    return") + GUARD,
         {},
         True,
+    ),
+    "it sets JAX up by another name": (
+        f"from jax import config as c\n{DECORATED}{GUARD}    c.update('jax_platforms', '')\n",
+        {},
+        False,
     ),
     "its last line runs it": (f"{DECORATED}\n\nmain()\n", {}, True),
     "it calls what is mapped": (f"{DECORATED}\n\nx = double(np.ones((8, 2)))\n", {}, True),

@@ -12,6 +12,7 @@ from shardlift.rewrite.helpers import (
     extended,
     import_block,
     import_key,
+    imported_name,
     required,
 )
 from shardlift.rewrite.home import Home, beside
@@ -160,12 +161,19 @@ def _finish(
 
 def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:
     """A name that the helpers would need and that the text gives to something else."""
-    bound = index_of(text).module.names
+    index = index_of(text)
+    bound = index.module.names
     asked = [request.name for request in requests]
     there = [node for name in asked for node in bound.get(name, ())]
     if any(isinstance(node, ast.FunctionDef) for node in there):
         return None  # an earlier migration wrote them
-    helpers = [*asked, *(helper.name for helper in required(requests))]
+    needed = required(requests)
+    helpers = [*asked, *(helper.name for helper in needed)]
+    module = "functools"
+    if any(f"{module}." in helper.source for helper in needed) and any(
+        imported_name(index, node) != module for node in bound.get(module, ())
+    ):
+        return module
     return next((name for name in helpers if name in bound), None)
 
 

@@ -57,6 +57,7 @@ _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
 _STATIC = "static_broadcasted_argnums"
 STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
+INHERITED = "its class inherits another mapped method of this name, which would find this one"
 OWN_NAME = f"{STATIC}: for that, the function needs a name other than what is mapped"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
@@ -189,12 +190,23 @@ def _parameters(
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if options.operand and file.text(options.operand) in map(file.text, targets):
         raise UnsupportedError(OWN_NAME)
-    if 0 not in plain.static and _is_method(file, mention):
-        names = ()
+    if _is_method(file, mention):
+        if _inherits_a_mapped_one(file, file.index.parents[mention.node]):
+            raise UnsupportedError(INHERITED)
+        names = names if 0 in plain.static else ()
     last = {*plain.static} - {*_first(plain.static)}
     if not names or last != {*range(len(names) - len(last), len(names))}:
         raise UnsupportedError(STATIC)
     return names
+
+
+def _inherits_a_mapped_one(file: File, method: ast.AST) -> bool:
+    """Whether a class above maps a method of its name: both would call `self.…_on_device`."""
+    owner, name = file.index.parents[method], getattr(method, "name", "")
+    bases = map(file.only, owner.bases if isinstance(owner, ast.ClassDef) else ())
+    known = (base for base in bases if isinstance(base, Known))
+    members = (v for b in known for v in b.file.resolver.attribute(b, name))
+    return any(getattr(getattr(v, "node", None), "decorator_list", True) for v in members)
 
 
 def _first(static: tuple[int, ...]) -> list[int]:

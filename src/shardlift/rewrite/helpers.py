@@ -176,7 +176,7 @@ def _spelling_for(text: str) -> dict[str, str]:
     """What a text calls the modules of helpers: by names of its own, in full, or not at all."""
     index = index_of(text)
     names = {
-        name: {_imported_names(index, node) for node in bound}
+        name: {imported_name(index, node) for node in bound}
         for name, bound in index.module.names.items()
     }
     spelling: dict[str, str] = {}
@@ -197,7 +197,7 @@ def _spell(helper: Helper, spelling: Mapping[str, str]) -> Helper:
     return replace(helper, source=source)
 
 
-def _imported_names(index: Index, node: ast.AST) -> str | None:
+def imported_name(index: Index, node: ast.AST) -> str | None:
     """The module that a name is imported as; None if it is something else."""
     statement = index.parents.get(node)
     if not isinstance(node, ast.alias):

@@ -191,7 +191,7 @@ class TopLevel:
                 break
             if isinstance(statement, Import) or _is_guarded_import(statement):
                 last = (statement.end_lineno or statement.lineno) + 1
-        return last
+        return min(last, self.first_use(uses) or last)  # `import jax; jax.pmap(…)`
 
     def first_definition(self, uses: set[str]) -> int | None:
         """The line below the constants above the first definition; none with other code there."""

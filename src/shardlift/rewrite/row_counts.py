@@ -51,7 +51,11 @@ def may_have_other_rows(file: File, arguments: Iterable[ast.expr]) -> bool:
         return False
     others = _names_made(file, _is_other)
     expressions = [*arguments, *map(file.definition, arguments)]
-    return any(_is_other(file, node, others) or _is_counted(file, node) for node in expressions)
+    if any(_is_other(file, node, others) or _is_counted(file, node) for node in expressions):
+        return True
+    functions = (file.only(node.func) for node in expressions if isinstance(node, ast.Call))
+    known = [one for one in functions if isinstance(one, Known)]
+    return any(_is_counted(one.file, made) for one in known for made in one.returns())
 
 
 def number_of_rows(

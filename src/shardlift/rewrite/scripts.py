@@ -25,8 +25,8 @@ _SET_UP = re.compile(
 # What a text that does so has, however it is broken into lines.
 _SET_UP_WORDS = ("flags_with_absl", "config_with_absl", "environ", "putenv", "set_cpu_device")
 _SET_UP_CALLS = (
-    re.compile(r"config\s*\.\s*(update|config_with|parse_flags)"),
-    re.compile(r"distributed\s*\.\s*initialize"),
+    re.compile(r"config\s*(\.\s*(update|config_with|parse_flags)|as\b)"),
+    re.compile(r"distributed\s*(\.\s*initialize|as\b|import\b)"),
 )
 # What `config.update` sets without a word on devices.
 _OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla")
@@ -167,7 +167,8 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
         *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
     ]
     for node in (one for one in nodes if not _is_of_numbers(one)):
-        text = "".join(file.text(node.func if isinstance(node, ast.Call) else node.value).split())
+        named = node.func if isinstance(node, ast.Call) else node.value
+        text = file.name(named) or "".join(file.text(named).split())
         if _FLAGS.search(text):
             return True
         is_later = limit is not None and node.lineno >= limit

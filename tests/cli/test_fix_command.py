@@ -42,6 +42,9 @@ def test_pmap_stays_and_the_rest_is_repaired(project: Path) -> None:
     (project / "train.py").write_text('import os\nos.environ["JAX_PMAP_SHMAP_MERGE"] = "1"\n')
     assert fix("--write").exit_code == 0  # a file that names jax in capitals only
     assert "SHMAP" not in (project / "train.py").read_text()
+    (project / "train.py").write_text("import jax\nx = jax.tree_map(abs, y)\n")
+    (project / "newer.py").write_text("import jax\nx = jax.tree_map(\n")
+    assert f"{said[:-1]}, in the files that could be read." in fix().output
 
 
 @pytest.mark.slow

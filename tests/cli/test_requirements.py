@@ -133,6 +133,10 @@ def test_what_they_need_is_said(project: Path) -> None:
     why = "not edited: older ones do not run on JAX 0.12.\n"
     told = "README.md:3: jax[cuda12_pip]==0.4.20 has to be jax[cuda12]>=0.7, and is not edited: it"
     assert f"- requirements.txt:2: chex==0.1.5 has to be chex>=0.1.85, and is {why}- {told}" in said
+    requirements.write_text("flax==0.12.7\n")
+    assert f"newer.\n- {told}" in migrate("pkg").stderr
+    (project / "README.md").unlink()
+    assert "needs JAX 0.7 or newer." in migrate("pkg").stderr
     requirements.write_text("jax>=0.10\nflax\n")
     assert "needs JAX" not in migrate("pkg").stderr
     (project / "other.py").write_text("import jax.numpy as jnp\ny = jnp.trapz(x)\n")

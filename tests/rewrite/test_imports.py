@@ -2,6 +2,7 @@
 
 import pytest
 
+from shardlift.rewrite.import_order import in_order
 from shardlift.rewrite.imports import add_imports, import_more
 from tests.rewrite.test_programs import migrated
 
@@ -72,6 +73,12 @@ def test_a_name_that_typing_gives_is_not_imported_twice() -> None:
     text = "from typing import Callable, Sequence\n\ndef f(x: Callable) -> Sequence: ...\n"
     assert add_imports(text, {"from collections.abc import Callable"}) == text
     assert "Hashable" in add_imports(text, {"from collections.abc import Hashable"})
+
+
+def test_names_of_a_module_are_on_one_line_though_an_alias_has_its_own() -> None:
+    before = "from a import b as c\nfrom a import d\n"
+    new = "from e import f\nfrom e import g\n"
+    assert in_order(before, before + new) == f"{before}from e import f, g\n"
 
 
 def test_each_section_in_its_order() -> None:

@@ -74,11 +74,11 @@ def raise_requirements(
         if after := _edited(text, raised):
             files.append(FileResult(path, text, after))
         lines += raised
-    is_met = not lines and any(pin.is_bounded for pin in config.pins)
+    bounded = [pin for pin in config.pins if pin.is_bounded and not pin.text.startswith("flax")]
     others = _old_libraries(by_path, max(needed, target), read)
     told = _told(os.path.join(config.root, "README.md"), needed, read)
-    left = (*_old_pythons(by_path, needed, read), *others, *told)
-    return Requirements((*lines, *left), tuple(files), is_met)
+    lines += (*_old_pythons(by_path, needed, read), *others, *told)
+    return Requirements(tuple(lines), tuple(files), bool(bounded) and not lines)
 
 
 def _old_pythons(

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from shardlift.source.edits import split_lines
 from shardlift.source.scopes import Import, index_of
@@ -18,24 +18,30 @@ def in_order(before: str, after: str) -> str:
     if order is None or not runs:
         return after
     lines = split_lines(after)
-    has_one_name_per_line = any(map(_repeats_a_module, runs))
+    # isort puts `as` on a line of its own anyway.
+    has_one_name_per_line = any(_repeats_a_module(run, aliases=False) for run in runs)
+    old = frozenset(split_lines(before))
     for run in reversed(_runs(index_of(after).root)):
         wanted = sorted(run, key=order)
         first, last = run[0].lineno - 1, run[-1].end_lineno or 0
         is_split = _repeats_a_module(run) and not has_one_name_per_line
         if lines[last - 1].endswith("\n") and (run != wanted or is_split):
             texts = ["".join(lines[one.lineno - 1 : one.end_lineno]) for one in wanted]
-            lines[first:last] = texts if has_one_name_per_line else merged(texts)
+            lines[first:last] = texts if has_one_name_per_line else merged(texts, old)
     return "".join(lines)
 
 
-def merged(statements: Iterable[str]) -> list[str]:
-    """One statement for all names that come from one module, if it fits on a line."""
+def merged(statements: Iterable[str], apart: Set[str] = frozenset()) -> list[str]:
+    """One statement for all names that come from one module, if it fits on a line.
+
+    Two of which both are in `apart` stay as they are.
+    """
     texts: list[str] = []
     for text in statements:
         head, _, names = text.partition(" import ")
         same = [n for n, other in enumerate(texts) if other.partition(" import ")[0] == head]
-        if names and same and not re.search(r"[#()\\;*]", text + texts[same[0]]):
+        both_stay = bool(same) and {text, texts[same[0]]} <= apart
+        if names and same and not re.search(r"[#()\\;*]", text + texts[same[0]]) and not both_stay:
             both = [*texts[same[0]].partition(" import ")[2].split(","), *names.split(",")]
             listed = ", ".join(sorted({name.strip() for name in both}))
             line = f"{head} import {listed}{text[len(text.rstrip()) :]}"
@@ -46,9 +52,10 @@ def merged(statements: Iterable[str]) -> list[str]:
     return texts
 
 
-def _repeats_a_module(run: list[Import]) -> bool:
-    """Whether two statements import from the same module."""
-    modules = [(s.level, s.module) for s in run if isinstance(s, ast.ImportFrom)]
+def _repeats_a_module(run: list[Import], aliases: bool = True) -> bool:
+    """Whether two statements import from the same module; those with `as` count if `aliases`."""
+    named = [s for s in run if isinstance(s, ast.ImportFrom) and (aliases or not s.names[0].asname)]
+    modules = [(s.level, s.module) for s in named]
     return len(modules) != len(set(modules))
 
 

@@ -82,6 +82,8 @@ def _of_frozen_dict(file: File, node: ast.Attribute) -> Iterator[Match]:
         is_plain = False  # it asks for a FrozenDict
     if isinstance(frozen, External | Result) and frozen.path.startswith("flax."):
         is_plain = False
+    if isinstance(file.definition(node.value), ast.Dict):
+        is_plain = False  # no variables of flax, though what is taken out may be a pair
     if not is_plain or not isinstance(call, ast.Call) or not _is_of_frozen_dict(file, node, call):
         return
     function = f"flax.core.{node.attr}"
@@ -144,6 +146,7 @@ RULE = Rule(
         "import jax\ncosts = f.cost_analysis()\nif isinstance(costs, list):\n    costs = costs[0]",
         "from flax.core import freeze, FrozenDict\nparams = freeze(x)\ny = params.unfreeze()\n"
         "if isinstance(x, FrozenDict):\n    x = x.unfreeze()",
+        "import flax\nparts = {'params': (p, q)}\np, q = parts.pop('params')",
         "import flax\nmodel.unfreeze()\nparams = variables.pop('params')\ny = x.copy(order)",
     ),
     since=(0, 4, 27),

@@ -101,6 +101,7 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
     jax = f"JAX {dotted(target)}"
     if not migration.missing:
         said = f"Every public import and name of JAX at module level exists on {jax}"
+        said += ", in the files that could be read" if migration.unreadable else ""
         later = _few(migration.missing_in_functions, quote)
         said += f", but functions use {later}." if later else "."
         return [said] if migration.changed else []

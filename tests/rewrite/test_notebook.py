@@ -74,6 +74,8 @@ def test_a_cell_put_in_is_laid_out_as_the_others(indent: int | None) -> None:
     new = {**CELLS[1], "execution_count": None, "source": ["def f():\n", "    pass"]}
     document = {**DOCUMENT, "cells": [CELLS[0], new, CELLS[1]]}
     assert after == json.dumps(document, indent=indent, ensure_ascii=False)
+    raw = json.dumps({"cells": [{"id": "a", **CELLS[0]}]}, indent=indent)
+    assert json.loads(insert_cell(raw, 1, "x"))["cells"][0]["id"] == "per-device"
 
 
 def test_a_cell_put_into_a_layout_by_hand() -> None:

@@ -132,7 +132,10 @@ def is_wrappable(file: File, decorator: ast.expr) -> bool:
     arguments = function.args
     others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs
     named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-    is_free = not file.index.names.get(f"{function.name}{ON_DEVICE}")
+    new = f"{function.name}{ON_DEVICE}"
+    is_free = not file.index.names.get(new)
+    if isinstance(file.index.parents[function], ast.ClassDef):  # a class below may have it
+        is_free = not any(file.project.paths_with(new))
     return is_free and not others and function.name not in named
 
 

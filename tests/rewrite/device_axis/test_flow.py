@@ -204,8 +204,8 @@ MISSED = {
     "one of any number of arguments": "\n\ndef keep(*held):\n    show(held)\n"
     + LOOP.replace("    print(", "    keep(state)\n    print("),
     "a walrus": LOOP.replace("p_step(state,", "p_step(state := make(),"),
-    "a default": LOOP.replace("p_step(state", "one(state")
-    + "\n\ndef one(state, batch, other=make()):\n    return p_step(other, batch)\n",
+    "a default": LOOP.replace("p_step(state,", "one(s=state, batch=")
+    + "\n\ndef one(*, batch, s=make()):\n    return p_step(s, batch)\n",
     "rows that a function iterates over":
         "\n\ndef rows(tree):\n    found = []\n    for row in tree:\n        found.append(row)\n"
     + "    return jax_utils.unreplicate(found)\n"

@@ -7,8 +7,8 @@ import jax
 import pytest
 
 import shardlift
-from shardlift.launch import missing_name
 from shardlift.launch.missing_name import find_missing_name
+from shardlift.source import old_libraries
 from tests import children
 
 STOPPED = "the program stopped: "
@@ -112,7 +112,7 @@ def install_old_library(folder: Path) -> Path:
 
 def test_a_library_is_named_with_the_release_that_works(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(install_old_library(tmp_path))
-    monkeypatch.setattr(missing_name, "_table", lambda: TABLE)
+    monkeypatch.setattr(old_libraries, "_table", lambda: TABLE)
     error = error_of("import oldlib")
     version = jax.__version__
     assert lines_of(error) == [
@@ -120,7 +120,7 @@ def test_a_library_is_named_with_the_release_that_works(tmp_path, monkeypatch):
         f"oldlib 0.7 is the oldest release that works with JAX {version} (tested 2026-11-18): "
         "pip install 'oldlib>=0.7'",
     ]
-    monkeypatch.setattr(missing_name, "_table", lambda: {"releases": []})
+    monkeypatch.setattr(old_libraries, "_table", lambda: {"releases": []})
     assert lines_of(error)[1:] == ["a newer oldlib may work: pip install -U oldlib"]
 
 

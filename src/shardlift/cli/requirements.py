@@ -10,6 +10,7 @@ from packaging.version import Version as Release
 from shardlift.cli.config import Config
 from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Version, dotted, version
+from shardlift.source.old_libraries import oldest_working
 from shardlift.source.target import (
     Pin,
     newest_flax,
@@ -100,8 +101,6 @@ def _old_libraries(
     paths: Iterable[str], jax: Version, read: Callable[[str], bytes]
 ) -> Iterator[RaisedPin]:
     """Other libraries of which some requirements let in only what does not run with a JAX."""
-    from shardlift.launch.missing_name import oldest_working  # it reads a long table
-
     for path in paths:
         text = _text(path, read)
         for bound in _BOUND.finditer(text):

@@ -133,10 +133,11 @@ def is_wrappable(file: File, decorator: ast.expr) -> bool:
     others = arguments.vararg or arguments.kwarg or arguments.kwonlyargs
     named = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
     new = f"{function.name}{ON_DEVICE}"
-    is_free = not file.index.names.get(new)
     if isinstance(file.index.parents[function], ast.ClassDef):  # a class below may have it
-        is_free = not any(file.project.paths_with(new))
-    return is_free and not others and function.name not in named
+        is_taken = any(file.project.paths_with(new))
+    else:
+        is_taken = new in file.index.names
+    return not is_taken and not others and function.name not in named
 
 
 def _header(file: File, function: ast.FunctionDef) -> str:

@@ -42,17 +42,29 @@ def test_a_new_file_has_the_mode_of_any_new_file(tmp_path):
     assert len(modes) == 1
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+@pytest.mark.parametrize("call", ["open", "fsync"])
+def test_an_interruption_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call):
     path = tmp_path / "a"
     path.write_bytes(b"old")
+    done = getattr(os, call)
 
-    def full(_):
-        raise OSError("no space left on device")
+    def interrupted(*arguments, **options):
+        done(*arguments, **options)
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space left"):
+    monkeypatch.setattr(os, call, interrupted)
+    with pytest.raises(KeyboardInterrupt):
         replace_file(path, b"new")
+    monkeypatch.undo()
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_a_file_of_somebody_else_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr("secrets.token_hex", lambda _: "00")
+    (tmp_path / ".a.00").write_bytes(b"theirs")
+    with pytest.raises(FileExistsError):
+        replace_file(tmp_path / "a", b"new")
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {".a.00": b"theirs"}
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-import tempfile
+import secrets
+from functools import partial
 
 
 def replace_file(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
@@ -20,14 +21,17 @@ def replace_file(path: str | os.PathLike[str], content: bytes | memoryview) -> N
     """
     target = os.fspath(path)
     folder, name = os.path.split(target)
-    handle, temporary = tempfile.mkstemp(dir=folder or ".", prefix=f".{name}.")
+    # The name is known before the file is there: Ctrl-C at any moment leaves none behind.
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with open(temporary, "xb", opener=partial(os.open, mode=0o600)) as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
+    except FileExistsError:  # somebody else's
+        raise
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -40,14 +40,15 @@ class EditorSession:
         self._changes = 0  # of open documents, since the session began
         # By path: the text that was last checked, after how many changes, and the findings.
         self._reports: dict[str, tuple[Document, int, FileReport]] = {}
-        for name, handler in {
+        handlers: dict[str, Callable[..., Any]] = {
             types.TEXT_DOCUMENT_DID_OPEN: self.opened,
             types.TEXT_DOCUMENT_DID_CHANGE: self.changed,
             types.TEXT_DOCUMENT_DID_SAVE: self.saved,
             types.TEXT_DOCUMENT_DID_CLOSE: self.closed,
             types.TEXT_DOCUMENT_HOVER: self.hover,
             types.CODE_ACTION_RESOLVE: self.resolve,
-        }.items():
+        }
+        for name, handler in handlers.items():
             self.server.feature(name)(partial(handler))
         kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite]
         options = types.CodeActionOptions(code_action_kinds=kinds, resolve_provider=True)

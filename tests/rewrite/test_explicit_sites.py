@@ -118,6 +118,15 @@ SITES = {
     "        @functools.partial(jax.pmap, axis_name='i', static_broadcasted_argnums=(0, 3))\n"
     "        def f(self, x, y, k):\n            return k * step(x, y)\n\n"
     "    p_step = lambda x, y: np.add(A().f(x, y, 3), A.f(A(), x, y, 3))",
+    "methods that another class has, too": "class A:\n"
+    "        @functools.partial(jax.pmap, static_broadcasted_argnums=0)\n"
+    "        def f(self, x):\n            return x\n"
+    "    class B:\n"
+    "        @functools.partial(jax.pmap, static_broadcasted_argnums=0)\n"
+    "        def f(self, x):\n            return 2 * x\n"
+    "    class C(A, B):\n"
+    "        def g(self, x, y):\n            return B.f(self, x) + super().f(y)\n"
+    "    p_step = C().g",
     "one of two": "p_step = (jax.pmap(step, 'i') if len(x) else jax.pmap(max, 'i'))",
 }
 
@@ -496,25 +505,6 @@ def test_what_needs_more_keeps_pmap(parts: dict[str, str], reason: str) -> None:
     assert files["main.py"] == before
     (change,) = result.files[0].refused
     assert reason in change.reason
-
-
-OVERRIDES = """import functools
-    class A:
-        @functools.partial(jax.pmap, static_broadcasted_argnums=0)
-        def f(self, x):
-            return x
-    class B(A):
-        @functools.partial(jax.pmap, static_broadcasted_argnums=0)
-        def f(self, x):
-            return 2 * x
-        def g(self, x, y):
-            return self.f(x) + super().f(y)
-    p_step = B().g
-"""
-
-
-def test_a_method_that_overrides_a_mapped_one_stays() -> None:
-    assert "f_on_device" not in moved(program(site=OVERRIDES))
 
 
 OBJECT = """

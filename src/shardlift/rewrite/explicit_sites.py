@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
@@ -57,7 +57,6 @@ _ASKING = ("NameError", "axis_frame", "in_pmap", "kfac_jax")
 _COLLECTIVE = re.compile(r"\b(pmean|psum|pmax|pmin|all_gather|axis_index|axis_size)\(")
 _STATIC = "static_broadcasted_argnums"
 STATIC = "it has static arguments: give jit its static_argnums, and map in it what is bound to them"
-INHERITED = "its class inherits another mapped method of this name, which would find this one"
 OWN_NAME = f"{STATIC}: for that, the function needs a name other than what is mapped"
 MAPPED_AGAIN = (
     "it may be mapped again in each call of the code around it, and jax.pmap remembers what it "
@@ -83,7 +82,7 @@ class _Site:
     axis: str = ""  # as the text has it, or will
     is_lazy: bool = False  # its mesh is made when it is traced: an import touches no device
     parameters: tuple[str, ...] = ()  # of what it maps, if some are static
-    is_method: bool = False  # what it maps is a method whose object is static
+    of: str = ""  # what a mapped method is taken from: its object, which is static, or its class
     copied: tuple[bool, ...] = ()  # the arguments that are whole, and may be on one device
 
     @property
@@ -155,8 +154,8 @@ def _read_site(file: File, mention: Mention, options: Options) -> _Site:
     if isinstance(plain.in_axes, tuple) and parameters:
         axes = tuple(a for k, a in enumerate(plain.in_axes) if k not in plain.static)
         plain = replace(plain, in_axes=axes if any(axis != 0 for axis in axes) else 0)
-    is_method = _is_method(file, mention)
-    return _Site(options, plain, parameters=parameters, copied=copied, is_method=is_method)
+    of = _taken_from(file, mention, parameters[0]) if parameters else ""
+    return _Site(options, plain, parameters=parameters, copied=copied, of=of)
 
 
 def _leading(plain: PlainOptions, call: ast.Call) -> list[ast.expr]:
@@ -190,23 +189,29 @@ def _parameters(
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     if options.operand and file.text(options.operand) in map(file.text, targets):
         raise UnsupportedError(OWN_NAME)
-    if _is_method(file, mention):
-        if _inherits_a_mapped_one(file, file.index.parents[mention.node]):
-            raise UnsupportedError(INHERITED)
-        names = names if 0 in plain.static else ()
+    if 0 not in plain.static and _is_method(file, mention):
+        names = ()
     last = {*plain.static} - {*_first(plain.static)}
     if not names or last != {*range(len(names) - len(last), len(names))}:
         raise UnsupportedError(STATIC)
     return names
 
 
-def _inherits_a_mapped_one(file: File, method: ast.AST) -> bool:
-    """Whether a class above maps a method of its name: both would call `self.…_on_device`."""
-    owner, name = file.index.parents[method], getattr(method, "name", "")
-    bases = map(file.only, owner.bases if isinstance(owner, ast.ClassDef) else ())
-    known = (base for base in bases if isinstance(base, Known))
-    members = (v for b in known for v in b.file.resolver.attribute(b, name))
-    return any(getattr(getattr(v, "node", None), "decorator_list", True) for v in members)
+def _taken_from(file: File, mention: Mention, parameter: str) -> str:
+    """What a method is taken from: its class, where `self` may have that of another class, too."""
+    method = file.index.parents[mention.node]
+    if not isinstance(method, ast.FunctionDef) or not _is_method(file, mention):
+        return ""
+    name = method.name
+    same = [
+        node
+        for other in file.project.files_where(lambda text: "pmap" in text and name in text)
+        for node in other.index.nodes(ast.FunctionDef)
+        if node.name == name and node.decorator_list
+    ]
+    owners = takewhile(lambda node: isinstance(node, ast.ClassDef), file.index.ancestors(method))
+    names = [getattr(owner, "name", "") for owner in owners]
+    return ".".join(reversed(names)) if len(same) > 1 else parameter
 
 
 def _first(static: tuple[int, ...]) -> list[int]:
@@ -456,7 +461,8 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
     rows = PER_ROW_OF
     if plain.out_axes == 0 and (plain.in_axes == 0 or isinstance(plain.in_axes, tuple)):
         rows, axes = PER_ROW, axes[:1] if plain.in_axes else []
-    of = bound.pop(0) if site.is_method and bound else ""
+    if bound.get(0) == site.of:
+        del bound[0]
     return CallForm(
         call.arguments,
         tuple(outer),
@@ -464,7 +470,7 @@ def _form(site: _Site, call: CallText, whole: str) -> CallForm:
         name=call.function,
         rows=rows,
         in_axes=tuple(axes),
-        of=of,
+        of=site.of,
         bound=tuple(p if k in _first(plain.static) else f"{p}={p}" for k, p in bound.items()),
         parameters=names[0],
         arguments=names[1],

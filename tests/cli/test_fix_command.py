@@ -162,12 +162,15 @@ def test_what_an_import_executes(project: Path, text: str, runs: bool) -> None:
     assert ("exists on JAX 0.12, but functions use jax.core.Shape." in said) is runs
 
 
-def test_what_is_broken_and_not_repaired_is_said(project: Path) -> None:
+def test_what_is_broken_or_slow_and_not_repaired_is_said(project: Path) -> None:
     text = "import jax\nn = jax.process_count()\nlow = jax.pmap(abs).lower(1)\ny = jax.host_id()\n"
+    text += "z = jax.tree.map(lambda v: v[0], jax.pmap(abs)(n))\n"
     (project / "train.py").write_text(text)
     result = fix("train.py", "--write", "--allow-dirty", "--pr", "pr.md")
     said = "Broken, and left to you: 1 place.\n{}: SL603 in many processes a lowered pmap takes"
     assert said.format("- train.py:3:7") in result.stdout
+    slow = result.stdout.partition("Slow, and left to you: 1 place.\n- train.py:5:5: SL402 ")[2]
+    assert "sliced. Read x.addressable_shards[0].data.squeeze(0) of each leaf, or" in slow
     assert said.format("  - `train.py:3:7`") in (project / "pr.md").read_text()
 
 

@@ -64,7 +64,7 @@ def rewrite(asked: Request) -> NoReturn:
         settings = replace(settings, oldest=oldest)
         project = ProjectMigration(files, contents.read, os.path.exists, goal, captures, settings)
         migration = project.render()
-    left = _left_broken(opened, migration) if goal is Goal.FIX else ()
+    left = _left_by_hand(opened, migration) if goal is Goal.FIX else ()
     verified = None
     if not diff:
         _refuse_dirty(migration, asked.allow_dirty)
@@ -102,15 +102,16 @@ def rewrite(asked: Request) -> NoReturn:
     sys.exit(status)
 
 
-def _left_broken(opened: ProjectFiles, migration: Migration) -> tuple[Finding, ...]:
-    """What is broken and is neither repaired nor listed as refused."""
+def _left_by_hand(opened: ProjectFiles, migration: Migration) -> tuple[Finding, ...]:
+    """What is broken or slow and is neither repaired nor listed as refused."""
+    migrated = (Rewriter.FIX, Rewriter.MIGRATE)
+    others = {Level.BROKEN: migrated[:1], Level.SLOW: migrated, Level.NOTE: tuple(Rewriter)}
     listed = {(file.path, change.span.line) for file in migration.files for change in file.refused}
     return tuple(
         finding
         for report in check_files(opened.files, opened.config.rules, opened.settings)
         for finding in report.findings
-        if all_rules()[finding.code].level is Level.BROKEN
-        and finding.rewriter is not Rewriter.FIX
+        if finding.rewriter not in others[all_rules()[finding.code].level]
         and (finding.path, finding.span.line) not in listed
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from shardlift.check.rules import all_rules
 from shardlift.cli.formats.places import place
 from shardlift.cli.requirements import Requirements, needs
 from shardlift.report.markdown import code
@@ -21,6 +22,7 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding, Kind, Version, dotted
+from shardlift.source.scopes import grouped
 from shardlift.source.target import NEWEST
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class RewriteReport:
     target: Version = NEWEST
     written: bool = False
     requirements: Requirements = field(default_factory=Requirements)
-    left_broken: Sequence[Finding] = ()  # what `check` calls broken: to be rewritten by hand
+    left_by_hand: Sequence[Finding] = ()  # what `check` calls broken or slow, and nothing rewrites
     verified: VerifiedMigration | None = None
     command: str = ""  # what --verify ran
 
@@ -198,10 +200,14 @@ def _left(report: RewriteReport, quoting: Quoting, verbose: bool) -> Iterator[st
     if verbose:
         skipped = _places_of(migration, lambda file: file.skipped)
         yield from _by_reason("skipped: ", skipped, quoting, most)
-    if broken := report.left_broken:
-        yield f"Broken, and left to you: {count(len(broken), 'place')}."
-        found = ((place(one.path, one.span), f"{one.code} {one.message}") for one in broken)
-        yield from (f"- {line}" for line in _by_reason("", found, quoting, most))
+    levels = grouped(report.left_by_hand, lambda one: all_rules()[one.code].level)
+    for level, left in sorted(levels.items()):  # the worst first
+        yield f"{level.capitalize()}, and left to you: {count(len(left), 'place')}."
+        told = (
+            (place(f.path, f.span), f"{f.code} {f.message}. {all_rules()[f.code].advice}")
+            for f in left
+        )
+        yield from (f"- {line}" for line in _by_reason("", told, quoting, most))
     for path, why in migration.unreadable:
         yield f"{quoting.code(path)}: not looked at: {quoting.text(why)}"
     if stale := [f"{path}:{line}" for path, line, _ in find_leftovers(migration)]:

@@ -133,7 +133,7 @@ def _replaces_rows(file: File, call: ast.Call) -> bool:
     statement = file.index.parents.get(call)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return False
-    return file.text(statement.targets[0]) == file.text(call.args[-1])
+    return ast.unparse(statement.targets[0]) == ast.unparse(call.args[-1])
 
 
 def _is_own_helper(file: File, call: ast.Call) -> bool:

@@ -105,8 +105,17 @@ def _is_sure(mapped: Mapped) -> bool:
 
 
 def may_be_output(file: File, node: ast.expr) -> bool:
-    """Whether an expression may be the output of a pmapped function."""
-    return any(isinstance(value, Output) for value in file.values(node))
+    """Whether an expression, or a part of it, may be the output of a pmapped function."""
+    parts = _parts(file, node)
+    return any(isinstance(value, Output) for part in parts for value in file.values(part))
+
+
+def _parts(file: File, node: ast.expr) -> list[ast.expr]:
+    """What is put into a tuple, list or dict that is written out; else the expression alone."""
+    made = file.definition(node)
+    made = made if isinstance(made, ast.Tuple) else node  # what has a name may have been changed
+    inside = made.values if isinstance(made, ast.Dict) else getattr(made, "elts", [])
+    return [part for one in inside for part in _parts(file, one)] or [node]
 
 
 def may_have_rows(file: File, node: ast.expr) -> bool:
@@ -117,7 +126,7 @@ def may_have_rows(file: File, node: ast.expr) -> bool:
 
 def has_rows(file: File, node: ast.expr) -> bool:
     """Whether each leaf of a tree is an array with one row per device, whatever reaches it."""
-    values = tuple(file.values(node))
+    values = [value for part in _parts(file, node) for value in file.values(part)]
     return bool(values) and all(
         (_is_sure(value.mapped) and _maps_out(value.mapped))
         if isinstance(value, Output)

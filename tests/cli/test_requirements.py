@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import migrate
+from tests.cli.commands import fix, migrate
 
 pytestmark = pytest.mark.usefixtures("many_sites", "project")
 
@@ -132,7 +132,7 @@ def test_what_they_need_is_said(project: Path) -> None:
     said = migrate("pkg").stderr
     why = "not edited: older ones do not run on JAX 0.12.\n"
     told = "README.md:3: jax[cuda12_pip]==0.4.20 has to be jax[cuda12]>=0.7, and is not edited: it"
-    assert f"- requirements.txt:2: chex==0.1.5 has to be chex>=0.1.85, and is {why}- {told}" in said
+    assert f"- requirements.txt:2: chex==0.1.5 has to be chex>=0.1.85, and is {why}" in said
     requirements.write_text("flax==0.12.7\n")
     assert f"newer.\n- {told}" in migrate("pkg").stderr
     (project / "README.md").unlink()
@@ -143,7 +143,27 @@ def test_what_they_need_is_said(project: Path) -> None:
     of_years_ago = {"jax\n": False, "jax<0.5\njax\n": True, f"jax\n{WHEEL}\n": True}
     for text, is_raised in of_years_ago.items():
         requirements.write_text(f"{text}flax<0.7\n")
-        assert ("requirements.txt:" in migrate("other.py").stderr) is is_raised
+        assert ("+++ b/requirements.txt" in migrate("other.py").stdout) is is_raised
+
+
+@pytest.mark.parametrize(
+    ("required", "said"),
+    [
+        ("jax>=0.4,<=0.4.37", "jax>=0.12, and is not edited: it keeps JAX 0.12 away"),
+        ("jax==0.4.30", "jax>=0.12, and is not edited: it keeps JAX 0.12 away"),
+        ("jax<0.13", ""),
+        ("dm-haiku==0.0.5", "dm-haiku>=0.0.16, and is not edited: older ones do not run on"),
+        ("flax<0.7", "flax>=0.12.7, and is not edited: older ones do not run on JAX 0.12"),
+    ],
+)
+def test_fix_names_what_keeps_the_newest_jax_away(project: Path, required: str, said: str) -> None:
+    (project / "pkg/train.py").write_text("import jax\ny = jax.tree_map(abs, 1)\n")
+    (project / "requirements.txt").write_text(f"numpy\n{required}\n")
+    (project / "uv.lock").write_text("jax==0.4.30\n")
+    result = fix("pkg").stderr
+    assert (f"requirements.txt:2: {required} has to be {said}" in result) is bool(said)
+    assert ("not edited" in result) is bool(said)
+    assert "lock" not in result
 
 
 def test_those_of_the_one_folder_below_that_has_some_count(project: Path) -> None:

@@ -78,6 +78,11 @@ class Pin:
         requirement = _requirement(self.text)
         return requirement is not None and bool(requirement.specifier or requirement.url)
 
+    def keeps_away(self, needed: Version) -> bool:
+        """Whether it lets in no release of JAX, or of flax, that is as new as this one."""
+        allowed = _allowed(self.text, "flax" if self.text.lower().startswith("flax") else "jax")
+        return allowed is not None and all(release < needed for release in allowed)
+
     def caps_below(self, needed: Version) -> bool:
         """Whether an upper bound keeps a release of JAX or jaxlib away."""
         number = dotted(needed)

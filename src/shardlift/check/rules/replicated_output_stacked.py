@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 
 from shardlift.source.file import File
-from shardlift.source.idioms import axis_name, is_zero, reduced_axis
+from shardlift.source.idioms import axis_name, first_of_tree_in, is_zero, reduced_axis
 from shardlift.source.libraries import TREE_MAPS
 from shardlift.source.model import GUIDE, Kind, Level, Match, Rule
 from shardlift.source.outputs import fetched_argument, is_array, is_scalar, output_of, returned_at
@@ -44,7 +44,9 @@ def _first_replicas(file: File) -> Iterator[tuple[_Place, ast.AST]]:
                 outputs.append((output, node))
     for call, tree in file.unreplications:
         values = file.values(fetched_argument(file, tree) or tree)
-        outputs += [(value, call) for value in values]
+        inner = first_of_tree_in(file, call)  # in a function of the project
+        read = inner.node if inner is not None and inner.file is file else call
+        outputs += [(value, read) for value in values]
     for value, read in outputs:
         if isinstance(value, Output):
             yield (value.mapped.node, value.path[0] if value.path else None), read
@@ -91,8 +93,8 @@ RULE = Rule(
     reference=f"{GUIDE}#option-1-prevent-unintended-sharding-recommended",
     words=("pmap",),
     bad=(
-        "import jax\nf = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), axis_name='i')  # SL504\n"
-        "y = f(x)[0]",
+        "import jax\ndef first(tree):\n    return jax.tree.map(lambda x: x[0], tree)\n"
+        "f = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), axis_name='i')  # SL504\ny = first(f(x))",
         "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x / 2, 'i')\n"
         "f = jax.pmap(step, axis_name='i')  # SL504\n"
         "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",

@@ -142,6 +142,25 @@ def test_what_runs_with_an_old_jax_alone_still_does(
 
 
 @pytest.mark.parametrize(
+    ("name", "line", "map_"),
+    [
+        ("README.md", "pip install 'jax[cuda11_cudnn86]==0.4.4'", "tree_util.tree_map"),
+        ("README.md", "pip install 'jax>=0.4.4'", "tree.map"),  # installs the newest
+        ("requirements.txt", "flax==0.6.4", "tree_util.tree_map"),
+        ("requirements.txt", "flax>=0.6.4", "tree.map"),
+    ],
+)
+def test_the_jax_that_a_page_or_a_flax_is_for_still_runs_it(
+    project: Path, name: str, line: str, map_: str
+) -> None:
+    (project / name).write_text(f"{line}\n")
+    (project / "train.py").write_text("import jax\ny = jax.tree_map(abs, 1)\n")
+    result = fix()
+    assert f"+y = jax.{map_}(abs, 1)" in result.stdout
+    assert ("needs JAX" in result.stderr) is (map_ == "tree.map")
+
+
+@pytest.mark.parametrize(
     ("text", "runs"),
     [
         ("from jax import core\ndef f(x: core.Shape):\n    return x\n", False),

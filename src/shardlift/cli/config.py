@@ -15,7 +15,7 @@ from shardlift.rewrite.floors import SITES
 from shardlift.rewrite.home import is_test
 from shardlift.source.model import Version, version
 from shardlift.source.settings import Settings
-from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, newest_flax, oldest_bound
+from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, jax_of, newest_flax, oldest_bound
 
 _QUOTED = re.compile(
     r"""['"]((?:jax|jaxlib|flax)(?:\[[^]]*\])?\s*(?:[<>=!~^][^'"]*)?)['"](?!\s*:)"""
@@ -29,6 +29,8 @@ _OF_CONDA = re.compile(
 )
 _ONE_EQUAL_SIGN = re.compile(r"^(\w+)\s*=\s*(\d[\d.]*\d)(?:\.?\*)?(?:=.*)?$")
 _CONDA_FOLDERS = (".", "conda", "docker", "env", "envs", "environments", "scripts")
+# The JAX that a page tells people to install.
+_TOLD = re.compile(r"""(?<=[\s'"`])(jax(?:lib)?(?:\[[\w,-]*\])?[=~<>]=?\d[\d.,<>=]*)""")
 _KEYS = {"select", "ignore", "per-file-ignores", "target-jax", "exclude"}
 
 
@@ -55,7 +57,9 @@ class Config:
         """What to read the project for; `target` is the version that a command was given."""
         asked = version(target) if target else self.target
         flax = newest_flax([pin.text for pin in self.pins])
-        oldest, installed = oldest_bound(self.pins), tuple(_packages(self.pins)) or ("",)
+        told = (pin for pin in told_pins(self.root) if ">" not in pin.text)
+        oldest = oldest_bound(self.pins) or oldest_bound(told)
+        oldest, installed = oldest or jax_of(flax), tuple(_packages(self.pins)) or ("",)
         caps = [pin for pin in self.pins if pin.caps_below(SITES) and not pin.group]
         cap = f"{os.path.relpath(caps[0].path)} ({caps[0].text})" if caps else ""
         return Settings(asked or NEWEST, flax or NEWEST_FLAX, oldest, installed, cap)
@@ -186,6 +190,13 @@ def _from_poetry(constraint: str) -> str:
     constraint = re.sub(r"^[\^~](0\.\d+)$", r"~=\1.0", constraint.strip())
     constraint = re.sub(r"^[\^~](?=\d)", "~=", constraint)
     return re.sub(r"^(?=\d)", "==", constraint).removeprefix("*")
+
+
+def told_pins(root: Path) -> Iterator[Pin]:
+    """The requirements that the page about a project tells people to install."""
+    for page in sorted(root.glob("[Rr][Ee][Aa][Dd][Mm][Ee].md")):
+        for match in _TOLD.finditer(_text(page)):
+            yield Pin(os.path.relpath(page), match[1], match.start(1))
 
 
 def _table(document: dict[str, Any], key: str) -> dict[str, Any]:

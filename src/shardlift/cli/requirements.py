@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from packaging.version import Version as Release
 
-from shardlift.cli.config import Config
+from shardlift.cli.config import Config, told_pins
 from shardlift.rewrite.results import FileResult, Migration
 from shardlift.source.model import Version, dotted, version
 from shardlift.source.old_libraries import oldest_working
@@ -26,12 +26,11 @@ _NAMED = re.compile(r"^\s*[\w.-]+", re.MULTILINE)
 _METADATA = ("pyproject.toml", "setup.py", "setup.cfg")
 _LISTS = ("requirements.txt", *_METADATA)
 _PYTHON = re.compile(r"(?:\bpython|python_requires)\s*=.*?(?<![<!])[>~^=]=?\s*(3\.\d+)")
-# The newest release of another library that is let in, and what a page tells people to install.
+# The newest release of another library that is let in.
 _BOUND = re.compile(
     r"""(?:^[ \t-]*|['"])((?!jax(?:lib)?\b|flax\b)[\w-]+)[ \t]*(?:==|<=?)[ \t]*([\d.]*\d)""",
     re.MULTILINE,
 )
-_TOLD = re.compile(r"""(?<=[\s'"`])(jax(?:lib)?(?:\[[\w,-]*\])?[=~<>]=?\d[\d.,<>=]*)""")
 _FEW = 5  # so many pins show that all packages of an environment are listed
 
 
@@ -77,7 +76,7 @@ def raise_requirements(
         lines += raised
     bounded = [pin for pin in pins if pin.is_bounded and not pin.text.startswith("flax")]
     lines += _old_pythons(by_path, needed, read)
-    lines += _told(_here(os.path.join(config.root, "README.md")), needed, read)
+    lines += _told(config, needed, read)
     is_met = bool(bounded) and not lines
     if migration.changed and not migration.missing:
         others = [pin for pin in pins if pin not in (line.pin for line in lines)]
@@ -138,13 +137,11 @@ def _old_libraries(
                 yield RaisedPin(pin, f"{name}>={working.version}", line, why)
 
 
-def _told(path: str, needed: Version, read: Callable[[str], bytes]) -> Iterator[RaisedPin]:
+def _told(config: Config, needed: Version, read: Callable[[str], bytes]) -> Iterator[RaisedPin]:
     """The JAX that a page tells people to install, where it is too old."""
-    text = _text(path, read)
-    for match in _TOLD.finditer(text):
-        pin = Pin(path, match[1])
+    for pin in told_pins(config.root):
         if pin.is_below(needed):
-            line = _line_of(text, match.start(1))
+            line = _line_of(_text(pin.path, read), pin.start)
             yield RaisedPin(pin, pin.with_lower_bound(needed), line, "it is for people to read")
 
 

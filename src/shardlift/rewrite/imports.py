@@ -91,7 +91,7 @@ def not_there(text: str, statements: Iterable[str], names: set[str]) -> set[str]
     return {one for one in statements if not _is_there(above, _parse(one))}
 
 
-OPTIONAL = "this file imports JAX only where it is there: what it needs has to be imported so, too"
+OPTIONAL = "this file imports JAX in functions or under conditions: so has to be what it needs"
 
 
 def is_optional(index: Index) -> bool:

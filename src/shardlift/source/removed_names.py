@@ -32,12 +32,14 @@ class Removed:
     gone: Version
     successor: str = ""
     same: bool = False
-    note: str = ""  # what to do without a successor, or why nothing replaces it
+    note: str = ""  # what to do, or why nothing replaces it; how a successor is called
 
     @property
     def answer(self) -> str:
         """What to write instead; or why nothing replaces it."""
-        return f"{'use' if self.same else 'see'} {self.successor}" if self.successor else self.note
+        if not self.successor:
+            return self.note
+        return f"{'use' if self.same else 'see'} {self.successor}{self.note and f': {self.note}'}"
 
     @property
     def is_deleted(self) -> bool:
@@ -51,7 +53,8 @@ def _listed(group: str) -> Iterator[Removed]:
         for release, pairs in _DATA[group].get(kind, {}).items():
             gone = version(release)
             for name, successor in pairs.items():
-                yield Removed(name, gone, successor, same=kind == "renamed")
+                note = _DATA["notes"].get(name, "")
+                yield Removed(name, gone, successor, kind == "renamed", note)
     for release, moves in _DATA[group].get("moved", {}).items():
         for modules, listed in moves.items():
             old, new = modules.split()

@@ -31,6 +31,11 @@ _OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
     ((0, 11), (0, 12, 7)),  # it asked for names of jax.core that JAX 0.11 removed
     ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
 )
+# The last JAX before a flax: what lets in no newer flax was written for that, or an older one.
+_BEFORE_FLAX: tuple[tuple[Version, Version], ...] = (
+    ((0, 6, 3), (0, 3, 25)),
+    ((0, 8, 2), (0, 4, 24)),
+)
 # The oldest Python that JAX says it runs on.
 _OLDEST_PYTHON: tuple[tuple[Version, Version], ...] = (
     ((0, 11), (3, 12)),
@@ -130,6 +135,11 @@ def _today_extra(extra: str) -> str:
 def oldest_flax(jax: Version) -> Version:
     """The oldest flax that runs with a JAX."""
     return next((flax for since, flax in _OLDEST_FLAX if jax >= since), (0,))
+
+
+def jax_of(flax: Version | None) -> Version | None:
+    """The JAX of the days of the newest flax that is let in; None if any new one is."""
+    return next((jax for until, jax in _BEFORE_FLAX if flax and flax < until), None)
 
 
 def oldest_python(jax: Version) -> Version:

@@ -530,6 +530,10 @@ NEW_EACH_TIME = {
         "self.make()\n\n    def make(self):\n        self.p_step = jax.pmap(step, 'i')",
         "pass",
     ),
+    "made by a method that sets it up": (
+        "pass\n\n    def compile(self):\n        self.p_step = jax.pmap(step, 'i')",
+        "Trainer.compile(self)",
+    ),
     "made if it is not there": (
         "self.p_step = None",
         "if self.p_step is None:\n            self.p_step = jax.pmap(step, 'i')",
@@ -554,6 +558,10 @@ AGAIN = {
         "    def evaluate(self):\n        p_step = jax.pmap(step, 'i')\n"
         "        for _ in 1, 2:\n            pass\n        return p_step\n\n"
         "    def last(self):",
+    ),
+    "made by a method that is called in each call": (
+        "pass\n\n    def compile(self):\n        self.p_step = jax.pmap(step, 'i')",
+        "self.compile()",
     ),
     "made before": ("self.f = f = _made()", "self.p_step = jax.pmap(self.f, 'i')"),
 }
@@ -651,6 +659,21 @@ TOUCHES = {
     ),
     "it sets what numbers are later": (
         DECORATED.replace("return", "jax.config.update('jax_enable_x64', 0)\n    return") + GUARD,
+        {},
+        True,
+    ),
+    "it sets what JAX does not read": (
+        f"import os\n{DECORATED}{GUARD}    os.environ['WANDB_MODE'] = 'offline'\n",
+        {},
+        True,
+    ),
+    "it sets what a CPU is": (
+        f"import os\n{DECORATED}{GUARD}    os.environ['XLA_FLAGS'] = ''\n",
+        {},
+        False,
+    ),
+    "it sets up a log": (
+        f"import wandb\n{DECORATED}{GUARD}    wandb.config.update({{'lr': 1}})\n",
         {},
         True,
     ),

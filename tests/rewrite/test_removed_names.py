@@ -89,6 +89,11 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nif colab():\n    pass\n",
         ),
         ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
+        (  # with the branch that is about nothing else
+            "from jax.tools import colab_tpu\nimport os\ndef f():\n    if 'TPU' in os.environ:\n"
+            "        colab_tpu.setup_tpu()\n    return 1\n",
+            "def f():\n    return 1\n",
+        ),
         (  # a function of its own, with its calls
             "import jax.tools.colab_tpu\nimport jax, os\n\ndef set_up():\n"
             "    jax.tools.colab_tpu.setup_tpu()\n\ndef f():\n    if 'TPU' in os.environ:\n"

@@ -82,6 +82,7 @@ def test_whether_a_requirement_is_bounded() -> None:
         ("jax@git+https://a.b/jax@jax-v0.4.1#egg=jax ; os_name=='nt'", "jax>=0.10 ; os_name=='nt'"),
         ("jax>=0.5.0,<=0.11.1", "jax>=0.10,<=0.11.1"),
         ("jax ~= 0.5", "jax >= 0.10"),
+        ("jax==0.5; os_name == 'nt'", "jax>=0.10; os_name == 'nt'"),
         ("jax!=0.10.1,<1  # why", "jax>=0.10,!=0.10.1,<1  # why"),
     ],
 )

@@ -12,7 +12,6 @@ from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import Removed
 from shardlift.source.statements import (
     branch_around,
-    delete,
     delete_with_branch,
     delete_with_gap,
     is_alone,
@@ -48,7 +47,7 @@ def delete_import(
         edits = (file.replace(statement, "pass"),)
     if binds_jax:  # the calls are matches of their own
         return edits
-    return (*edits, *(delete(file, call) for call in calls if call))
+    return (*edits, *(delete_with_branch(file, call) for call in calls if call))
 
 
 def delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:

@@ -83,7 +83,9 @@ def words_of_magics(raw: str) -> set[str]:
 def emptied_cells(before: str, raw: str) -> list[int]:
     """The numbers of the cells whose code is all taken out by edits."""
     pairs = enumerate(zip(_cells(before), _cells(raw), strict=True), start=1)
-    return [n for n, (old, new) in pairs if _code(old.value) and not _code(new.value).strip()]
+    return [
+        n for n, (old, new) in pairs if _code(old.value).strip() and not _code(new.value).strip()
+    ]
 
 
 def without_cells(raw: str, numbers: Iterable[int]) -> str:

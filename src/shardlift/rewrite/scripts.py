@@ -19,7 +19,7 @@ _MAKE_NEW = GRADS | {"functools.partial", "jax.vmap", "jax.checkpoint", "jax.rem
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__attrs_post_init__", "setup"})
 # What decides which devices there are: it has to run before one is touched.
 _SET_UP = re.compile(
-    r"(^|\.)config\.(update|config_with_absl|parse_flags_with_absl)$|(^|\.)distributed\.initialize$"
+    r"^jax\.(.+\.)?(config\.(update|config_with_absl|parse_flags_with_absl)|distributed\.initialize)$"
     r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
 )
 # What a text that does so has, however it is broken into lines.
@@ -28,8 +28,8 @@ _SET_UP_CALLS = (
     re.compile(r"config\s*(\.\s*(update|config_with|parse_flags)|as\b)"),
     re.compile(r"distributed\s*(\.\s*initialize|as\b|import\b)"),
 )
-# What `config.update` sets without a word on devices.
-_OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla")
+# What is said of devices in the options that `config.update` and the environment set.
+_OF_DEVICES = re.compile(r"platform|device|cuda|backend|distributed|xla|tpu|nccl|rocm|coordinator")
 # The test of a branch that sets what an object has not yet.
 _IS_MISSING = re.compile(r"self\.\w+ is None|not hasattr\(self, .*\)")
 # A function that trains, or runs, from the beginning to the end.
@@ -166,7 +166,7 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
         *file.index.nodes(ast.Call),
         *(node for node in file.index.nodes(ast.Subscript) if isinstance(node.ctx, ast.Store)),
     ]
-    for node in (one for one in nodes if not _is_of_numbers(one)):
+    for node in (one for one in nodes if not _has_no_devices(one)):
         named = node.func if isinstance(node, ast.Call) else node.value
         text = file.name(named) or "".join(file.text(named).split())
         if _FLAGS.search(text):
@@ -177,11 +177,12 @@ def _sets_up_later(file: File, limit: int | None) -> bool:
     return False
 
 
-def _is_of_numbers(node: ast.Call | ast.Subscript) -> bool:
-    """Whether an option of JAX is set that has nothing to do with devices: `jax_enable_x64`."""
-    option = node.args[0] if isinstance(node, ast.Call) and node.args else None
-    name = option.value if isinstance(option, ast.Constant) else None
-    return isinstance(name, str) and name.startswith("jax_") and not _OF_DEVICES.search(name)
+def _has_no_devices(node: ast.Call | ast.Subscript) -> bool:
+    """Whether what is set has nothing to do with devices: `jax_enable_x64`, `WANDB_MODE`."""
+    options = node.args if isinstance(node, ast.Call) else [node.slice]
+    name = options[0].value if options and isinstance(options[0], ast.Constant) else None
+    is_named = isinstance(name, str) and (name.startswith("jax_") or name.isupper())
+    return is_named and not _OF_DEVICES.search(str(name).lower())
 
 
 def _touches_devices(file: File, call: ast.Call) -> bool:
@@ -238,13 +239,31 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
     repeated = next(_repeated(file, site), None)
     if operand is None or repeated is None or _is_new(file, operand, repeated):
         return False
-    if runs_once(file, site):
+    if runs_once(file, site) or _is_kept(file, site, repeated):
         return False
     value = file.only(operand) if isinstance(operand, ast.Name) else None
     if not isinstance(value, Known) or value.file is not file:
         return True
     # A function that is defined beside the site is mapped as often as it is defined.
     return next(_repeated(file, value.node), None) is not repeated or _is_mapped_twice(file, value)
+
+
+def _is_kept(file: File, site: ast.AST, method: ast.AST) -> bool:
+    """Whether a method does no more with a site than to keep it in its object, for other methods.
+
+    Then it is what sets the object up, unless another method calls it again and again.
+    """
+    statement = file.index.statement(site)
+    kept = statement.targets if isinstance(statement, ast.Assign) else []
+    if not isinstance(file.index.parents.get(method), ast.ClassDef) or len(kept) != 1:
+        return False
+    of = kept[0].value if isinstance(kept[0], ast.Attribute) else None
+    if not isinstance(of, ast.Name) or of.id != "self":
+        return False
+    name, text = getattr(method, "name", ""), file.text(kept[0])
+    uses = [use for use in attributes(file).get(name, ()) if file.text(use.value) == "self"]
+    is_used = any(file.text(call.func) == text for call in file.index.calls_in.get(method, ()))
+    return not is_used and all(runs_once(file, use) for use in uses)
 
 
 def _is_new(file: File, operand: ast.expr, repeated: ast.AST) -> bool:

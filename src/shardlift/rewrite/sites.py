@@ -59,6 +59,8 @@ _TAKEN = frozenset({"axis_name", "in_axes", "donate_argnums"})  # by spmd_map
 # What the summary says more about, once.
 ONE_FORM = "another site of this notebook keeps jax.pmap, and a notebook should show one form"
 MANY_PROCESSES = "it keeps jax.pmap: several processes may run this program"
+GETS_A_NAME = "jax.pmap gets another name here: look at what it maps, and map that by jax.shard_map"
+PASSED_ON = GETS_A_NAME.replace("gets another name here", "is passed on as a value")
 COMPARED = "it is compared with pmap, and what it is compared with may be rewritten: look at it"
 
 
@@ -204,7 +206,9 @@ def count(file: File) -> tuple[int, int]:
     if file.path not in counts:
         changed = {match.node for match in (*_refused(file), *_plain(file)) if match.edits}
         sites = [site for site in file.sites if site.role is Role.MAP]
-        kept = {site.node for site in sites if site.transform.origin in OWN} - changed
+        kept = {site.node for site in sites if site.transform.origin in OWN}
+        kept |= {match.node for match in _refused(file) if match.message == PASSED_ON}
+        kept -= changed
         rest = (m for m in file.mentions if m.node in kept)
         aside = {mention.node for mention in rest if why_left_alone(file, mention) is not None}
         counts[file.path] = len(changed), 0 if _tests_a_stand_in(file) else len(kept - aside)
@@ -415,11 +419,8 @@ def _levels(file: File, mention: Mention) -> tuple[list[Options], list[ast.AST]]
         levels = [decorating(file, decorator) for decorator in stack]
         return levels, [node for decorator in stack for node in ast.walk(decorator)]
     parent = file.index.parents.get(mention.node)
-    named = "gets another name here" if file.called(parent) == "functools.partial" else ""
-    raise UnsupportedError(
-        f"jax.pmap {named or 'is passed on as a value'}: look at what it maps, and map that by "
-        "jax.shard_map"
-    )
+    is_named = file.called(parent) == "functools.partial"
+    raise UnsupportedError(GETS_A_NAME if is_named else PASSED_ON)
 
 
 def _rewrite_nested(file: File, mention: Mention, levels: list[Options], style: Style) -> Match:

@@ -38,7 +38,7 @@ _KINDS = {
 }
 _SHOWN = 5  # places with the same missing name, reason or stale text
 _LONGEST = 200  # characters of a line
-_PMAP = re.compile(r"\bpmap(?:ped|ping|s)?\b")
+_PMAP = re.compile(r"\bpmap(?:ped|ping|s)?\b", re.I)
 # A shape in a comment whose first axis is the devices: `(n_devices, batch, ...)`.
 _DEVICE_AXIS = re.compile(r"#.*[(\[]\s*(?:n|num|number_of|local)\w*devices?\w*\s*,", re.I)
 _WORDS = ("verified", "not reached", "not compared", "partly compared", "backed out")
@@ -246,13 +246,15 @@ class Leftover(NamedTuple):
 
 def find_leftovers(migration: Migration) -> list[Leftover]:
     """What comments and strings still say of pmap, or of an axis that was removed."""
-    return [leftover for file in migration.files for leftover in _leftovers_in(file)]
+    changed = [file for file in migration.files if file.rewritten and file.path.endswith(".py")]
+    kinds = {change.kind for file in migration.files for change in file.rewritten}
+    if not kinds & {Kind.SITE, Kind.VALUE, Kind.DEVICE_AXIS}:
+        return []
+    return [leftover for file in changed for leftover in _leftovers_in(file)]
 
 
 def _leftovers_in(file: FileResult) -> Iterator[Leftover]:
     kinds = {change.kind for change in file.rewritten}
-    if not file.path.endswith(".py") or not kinds & {Kind.SITE, Kind.VALUE, Kind.DEVICE_AXIS}:
-        return
     old = set(split_lines(file.before))  # not the lines of a helper that is new
     lines = split_lines(file.after)
     stale = [_PMAP, _DEVICE_AXIS] if Kind.DEVICE_AXIS in kinds else [_PMAP]

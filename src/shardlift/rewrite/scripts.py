@@ -251,7 +251,7 @@ def is_mapped_again(file: File, site: ast.AST, operand: ast.expr | None) -> bool
 def _is_kept(file: File, site: ast.AST, method: ast.AST) -> bool:
     """Whether a method does no more with a site than to keep it in its object, for other methods.
 
-    Then it is what sets the object up, unless another method calls it again and again.
+    It sets the object up then, unless it is called in a loop, or by methods that may run again.
     """
     statement = file.index.statement(site)
     kept = statement.targets if isinstance(statement, ast.Assign) else []
@@ -260,10 +260,14 @@ def _is_kept(file: File, site: ast.AST, method: ast.AST) -> bool:
     of = kept[0].value if isinstance(kept[0], ast.Attribute) else None
     if not isinstance(of, ast.Name) or of.id != "self":
         return False
-    name, text = getattr(method, "name", ""), file.text(kept[0])
-    uses = [use for use in attributes(file).get(name, ()) if file.text(use.value) == "self"]
-    is_used = any(file.text(call.func) == text for call in file.index.calls_in.get(method, ()))
-    return not is_used and all(runs_once(file, use) for use in uses)
+    calls = file.index.calls_in.get(method, ())
+    if any(file.text(call.func) == file.text(kept[0]) for call in calls):
+        return False
+    return not any(
+        isinstance(next(_repeated(file, use), None), MANY)
+        or (file.text(use.value) == "self" and not runs_once(file, use))
+        for use in attributes(file).get(getattr(method, "name", ""), ())
+    )
 
 
 def _is_new(file: File, operand: ast.expr, repeated: ast.AST) -> bool:

@@ -104,9 +104,8 @@ class Pin:
         kept = sorted(str(b) for b in bounds if b.operator in _UPPER and b.contains(number))
         if below is not None and not kept:
             kept = [f"<{dotted(below)}"]
-        space = (
-            " " if re.search(r"[<>=~]= \S", self.text.partition(";")[0]) else ""
-        )  # as in "jax >= 0.4"
+        name = self.text.partition(";")[0]
+        space = " " if re.search(r"[<>=~]= \S", name) else ""  # as in "jax >= 0.4"
         listed = ",".join([f"{space}>={space}{number}", *kept])
         text = _SPECIFIER.sub(rf"\g<1>{listed}", self.text, count=1)
         return with_todays_extras(text.strip())

@@ -34,7 +34,7 @@ def merge(captures: Iterable[Capture]) -> Capture:
         seconds=max(part.seconds for part in parts),
         processes=tuple(sorted((p for part in parts for p in part.processes), key=_index)),
         sites=tuple(_merge_sites(group) for group in sites.values()),
-        used=_sum(part.used for part in parts),
+        used=dict(sum((Counter(part.used) for part in parts), Counter[str]())),
         unseen=_once(text for part in parts for text in part.unseen),
         sources=sources,
     )
@@ -93,10 +93,6 @@ def _merge_leaf(leaves: Sequence[LeafFacts]) -> LeafFacts:
         equal=equal if False not in verdicts else False,
         digest=leaves[0].digest if len(digests) == 1 else None,
     )
-
-
-def _sum(counts: Iterable[dict[str, int]]) -> dict[str, int]:
-    return dict(sum(map(Counter, counts), Counter[str]()))
 
 
 def _once(texts: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The engine of `check`: runs the rules over files, without reading or printing them itself."""
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache
@@ -177,7 +177,9 @@ def _find(
     matches = [
         (rule, match)
         for rule, match in matches
-        if replaced.isdisjoint((rule.code, node) for node in _from_inside(file, match.node))
+        if replaced.isdisjoint(
+            (rule.code, node) for node in (match.node, *file.index.ancestors(match.node))
+        )
     ]
     if not matches and not any(rule.visit_unused for rule in rules):
         return [], 0
@@ -190,11 +192,6 @@ def _find(
         if visit := rule.visit_unused:
             kept += [(rule, match) for comment in unused for match in visit(file, comment)]
     return kept, suppressed
-
-
-def _from_inside(file: File, node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    yield from file.index.ancestors(node)
 
 
 def _finding(file: File, rule: Rule, match: Match, rewriter_of: RewriterOf) -> Finding:

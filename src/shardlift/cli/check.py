@@ -3,7 +3,6 @@
 import sys
 from dataclasses import replace
 from functools import partial
-from importlib import metadata
 from typing import NoReturn
 
 import click
@@ -21,7 +20,7 @@ from shardlift.cli.console import progress_console
 from shardlift.cli.files import Passed
 from shardlift.cli.formats import github, json, sarif, terminal
 from shardlift.cli.rewrite_options import EXCLUDE, PATHS
-from shardlift.cli.stop import stop
+from shardlift.cli.stop import installed_version, stop
 from shardlift.report.numbers import count
 from shardlift.source.model import Level
 
@@ -98,7 +97,7 @@ def check(
         target,
         skipped=tuple(project.passed.skipped),
         paths=asked,
-        installed=_installed_jax(),
+        installed=installed_version("jax"),
     )
     if known:
         hidden = sum(len(file.findings) for file in checked) - len(report.findings)
@@ -114,13 +113,6 @@ def check(
     else:
         _print(report, style, quiet, verbose)
     sys.exit(status)
-
-
-def _installed_jax() -> str:
-    try:
-        return metadata.version("jax")
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 def _write_baseline(

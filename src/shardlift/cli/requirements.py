@@ -78,7 +78,7 @@ def raise_requirements(
     lines += _old_pythons(by_path, needed, read)
     lines += _told(config, needed, read)
     is_met = bool(bounded) and not lines
-    if migration.changed and not migration.missing:
+    if migration.changed and migration.modules_run:
         others = [pin for pin in pins if pin not in (line.pin for line in lines)]
         lines += _keeping_away(others, max(needed, target), read)
         listed = (_here(os.path.join(config.root, name)) for name in _LISTS)
@@ -191,7 +191,7 @@ def _raise(pin: Pin, new: str, text: str, migration: Migration, caps: Sequence[P
 
 def _why_left(pin: Pin, text: str, migration: Migration, caps: Sequence[Pin]) -> str:
     """Why a requirement is not edited; empty if it is."""
-    if migration.missing or migration.runs_nowhere:
+    if not migration.modules_run or migration.runs_nowhere:
         return "the program does not run there yet"
     if _GENERATED.search(text):
         return "a tool wrote the file, which has to do so again"

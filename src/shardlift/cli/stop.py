@@ -55,10 +55,18 @@ def need_jax() -> None:
     stop_if_jax_is_too_old()
 
 
+def installed_version(package: str) -> str:
+    """The version of an installed package; empty if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def stop_if_jax_is_too_old() -> None:
     """Exit with 2 if the installed JAX is older than 0.10; one that cannot be told may be fine."""
-    with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
-        installed = importlib.metadata.version("jax")
+    with contextlib.suppress(ValueError):
+        installed = installed_version("jax")
         if version(installed) < OLDEST:
             stop(
                 f"JAX {installed} is installed, but 0.10 or newer is needed. That version still "

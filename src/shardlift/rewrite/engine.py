@@ -19,7 +19,7 @@ from shardlift.rewrite.changes import Change, Decisions
 from shardlift.rewrite.drafts import finish, helper_modules
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import LONG_HELPERS, SHORT_HELPERS
-from shardlift.rewrite.home import MODULE, Home, find_homes, no_home
+from shardlift.rewrite.home import MODULE, Home, find_homes, is_example, is_test, no_home
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
 from shardlift.rewrite.passes import Rendering, render
@@ -126,7 +126,7 @@ class ProjectMigration:
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         processes = self._processes(shown)
         settings = self._project.settings
-        return Migration(
+        migration = Migration(
             shown,
             modules,
             tuple(unreadable),
@@ -136,6 +136,14 @@ class ProjectMigration:
             settings.oldest,
             settings.installed,
         )
+        return replace(migration, stopped=self._stopped(migration))
+
+    def _stopped(self, migration: Migration) -> frozenset[str]:
+        """The files beside the modules of a project that do not run on the target."""
+        stopped = frozenset(path for one in migration.missing for path in one.paths)
+        listed = (p for p in self._paths if stopped and not is_test(p) and not is_example(p))
+        modules = {*filter(self._project.is_module, listed)}
+        return stopped - modules if modules else frozenset()
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:
         """Where the files have their helpers: in the file, if no two files need the same one."""

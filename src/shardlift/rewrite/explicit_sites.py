@@ -261,17 +261,13 @@ def _with_axes(file: File, sites: Mapping[Mention, _Site], style: Style) -> dict
         known = [name for name in given if means_the_same(file, said[name], mention.node)]
         return max(known, key=known.count, default=style.string(USUAL_AXIS))
 
-    asks = _asks_for_an_axis(file)
+    # Code may find out that it runs under an axis: `pmean` where `NameError` is caught.
+    tried = (ast.unparse(node) for node in file.index.nodes(ast.Try))
+    asks = _asks_somewhere(file.project) or any(map(_COLLECTIVE.search, tried))
     return {
         m: replace(site, axis=names[m] or (style.string(DEFAULT_AXIS) if asks else usual(m)))
         for m, site in sites.items()
     }
-
-
-def _asks_for_an_axis(file: File) -> bool:
-    """Whether code may find out that it runs under an axis: `pmean` where `NameError` is caught."""
-    tried = (ast.unparse(node) for node in file.index.nodes(ast.Try))
-    return _asks_somewhere(file.project) or any(map(_COLLECTIVE.search, tried))
 
 
 @remembered

@@ -119,7 +119,8 @@ class Layout:
 
     def _reached(self, parts: Parts, path: str) -> tuple[Package, str] | None:
         """The package that an import finds, searched from the folder of the file upwards."""
-        roots = [root for above in _upwards(path) for root in (above, os.path.join(above, "src"))]
+        above = PurePath(os.path.abspath(path)).parents
+        roots = [str(root) for folder in above for root in (folder, folder / "src")]
         for root in roots if len(parts) > 1 else ():
             top = os.path.join(root, parts[0])
             if self._has(top, parts[1]):
@@ -191,8 +192,3 @@ def _is_run(statement: ast.stmt) -> bool:
 
 def _folder(path: str) -> str:
     return os.path.dirname(os.path.abspath(path))
-
-
-def _upwards(path: str) -> list[str]:
-    folder = PurePath(_folder(path))
-    return [str(folder), *map(str, folder.parents)]

@@ -66,6 +66,8 @@ class Migration:
     oldest: Version | None = None  # the oldest JAX that names were written for
     installed: tuple[str, ...] = ("",)  # how the paths begin that those who install it get
     requirements: tuple[FileResult, ...] = ()  # files that say which JAX the project needs
+    # Beside its modules: scripts, notebooks and tests that need removed names as they are run.
+    stopped: frozenset[str] = frozenset()
 
     @property
     def changed(self) -> tuple[FileResult, ...]:
@@ -97,6 +99,11 @@ class Migration:
                     paths.setdefault(change.name, set()).add(file.path)
         names = (NeededName(_ROWS[name], tuple(sorted(files))) for name, files in paths.items())
         return tuple(sorted(names, key=lambda removed: (-len(removed.paths), removed.row.name)))
+
+    @property
+    def modules_run(self) -> bool:
+        """Whether none of them keeps a module from being imported that others need."""
+        return self.stopped.issuperset(path for one in self.missing for path in one.paths)
 
     @property
     def missing_in_functions(self) -> tuple[str, ...]:
@@ -143,6 +150,7 @@ class Migration:
         """The files that raise requirements: what others need raises none of those who install."""
         for file in self.files:
             others = is_test(file.path) or is_example(file.path) or file.path.endswith(".ipynb")
+            others = others or file.path in self.stopped
             if not others and os.path.abspath(file.path).startswith(self.installed):
                 yield file
 

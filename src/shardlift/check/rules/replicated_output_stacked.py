@@ -45,8 +45,8 @@ def _first_replicas(file: File) -> Iterator[tuple[_Place, ast.AST]]:
     for call, tree in file.unreplications:
         values = file.values(fetched_argument(file, tree) or tree)
         inner = first_of_tree_in(file, call)  # in a function of the project
-        read = inner.node if inner is not None and inner.file is file else call
-        outputs += [(value, read) for value in values]
+        at = inner.node if inner is not None and inner.file is file else call
+        outputs += [(value, at) for value in values]
     for value, read in outputs:
         if isinstance(value, Output):
             yield (value.mapped.node, value.path[0] if value.path else None), read
@@ -94,7 +94,7 @@ RULE = Rule(
     words=("pmap",),
     bad=(
         "import jax\ndef first(tree):\n    return jax.tree.map(lambda x: x[0], tree)\n"
-        "f = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), axis_name='i')  # SL504\ny = first(f(x))",
+        "f = jax.pmap(lambda x: jax.lax.pmean(x / 2, 'i'), 'i')  # SL504\ny = first(f(x))",
         "import jax\ndef step(s, x):\n    return s, jax.lax.psum(x / 2, 'i')\n"
         "f = jax.pmap(step, axis_name='i')  # SL504\n"
         "s, loss = f(s, x)\nprint(jax.device_get(loss)[0])",

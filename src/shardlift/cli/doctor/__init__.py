@@ -1,6 +1,5 @@
 """``shardlift doctor``: what is installed here, and whether pmap works."""
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -15,7 +14,7 @@ from shardlift import __version__
 from shardlift._escape import escape_control
 from shardlift.cli.console import console, progress_console
 from shardlift.cli.document import Item, document, item
-from shardlift.cli.stop import need_jax
+from shardlift.cli.stop import installed_version, need_jax
 from shardlift.launch.program import plain_environment
 from shardlift.source.model import dotted
 from shardlift.source.target import NEWEST
@@ -46,7 +45,7 @@ def doctor(style: str) -> None:
     finds, on 8 virtual devices, and in two processes that communicate. Writes no files. Exit
     status: 0, all fine; 1, a test failed; 2, JAX is not installed, or is too old.
     """
-    installed = {name: _version(name) for name in _PACKAGES}
+    installed = {name: installed_version(name) or "not installed" for name in _PACKAGES}
     python = f"Python {platform.python_version()}, {platform.platform()}"
     out = console(piped=100)
     out.quiet = style == "json"
@@ -112,10 +111,3 @@ def _test(
     errors = [text for text in lines if re.match(r"(\[\d\] )?[\w.]*(Error|Exception)\b", text)]
     text = (errors if done.returncode and errors else lines)[-1]
     return bool(done.returncode), re.sub(r"^\[\d\] ", "", text)
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"

@@ -108,6 +108,10 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
         said += f", but functions use {later}." if later else "."
         return [said] if migration.changed else []
     lines = [f"Does not run yet on {jax}:"]
+    if migration.modules_run:
+        endings = Counter(path.endswith(".ipynb") for path in migration.stopped)
+        kinds = (count(n, "notebook" if is_one else "script") for is_one, n in endings.items())
+        lines = [f"Modules can be imported on {jax}, but {' and '.join(kinds)} cannot run yet:"]
     for one in migration.missing:
         files = f"{count(len(one.paths), 'file')} need{'s' * (len(one.paths) == 1)}"
         lines.append(

@@ -23,7 +23,7 @@ def page(view: View) -> str:
         _decisions(view),
         tag("h2", "Sites, by cost") if view.sites else "",
         *map(site_card, view.sites),
-        _unseen(view),
+        _list("Not seen", [tag("li", text) for text in view.unseen], "plain"),
         tag("footer", tag("p", _MEASURED)),
     )
     return document(f"shardlift: {view.headline}", main)
@@ -69,10 +69,6 @@ def _decisions(view: View) -> Markup:
         if finding.decision
     ]
     return _list("To decide", items, "plain decide")
-
-
-def _unseen(view: View) -> Markup:
-    return _list("Not seen", [tag("li", text) for text in view.unseen], "plain")
 
 
 def _list(title: str, items: list[Markup], kind: str) -> Markup:

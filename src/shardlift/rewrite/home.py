@@ -168,16 +168,13 @@ def _home(
         return Home(file, f"{'.' * (_depth(path, place) + 1)}{module}", frozenset({place.name}))
     if not place.name:
         own = _beside(path, place.folder, layout, exists)
-        if own or os.path.basename(place.folder) == "src" or _is_root(place.folder, exists):
+        roots = (os.path.join(place.folder, name) for name in (".git", "pyproject.toml"))
+        if own or os.path.basename(place.folder) == "src" or any(map(exists, roots)):
             return Home(file, module, own | {module.partition(".")[0]})
         # isort takes a module in any other folder for another project's.
         named = (one.name.partition(".")[0] for one, _ in layout.packages_imported(path))
         return Home(file, module, frozenset(filter(None, named)))
     return Home(file, f"{place.name}.{module}", frozenset({place.name.partition(".")[0]}))
-
-
-def _is_root(folder: str, exists: Exists) -> bool:
-    return any(exists(os.path.join(folder, name)) for name in (".git", "pyproject.toml"))
 
 
 def _depth(path: str, place: Package) -> int:

@@ -163,14 +163,17 @@ class Layout:
     def _by_structure(self, path: str) -> Package:
         """The outermost folder above with an `__init__.py`, where no import says otherwise.
 
-        A folder without one in between does not end a package; one called `src` does.
+        A folder without one in between does not end a package, nor does one of scripts that
+        import another package beside it; one called `src` does.
         """
         folder = PurePath(_folder(path))
         top = folder if self._is_package(folder) else None
-        for above in folder.parents if top else ():
+        reached = {os.path.dirname(o.folder) for o, _ in self.packages_imported(path) if o.name}
+        for above in folder.parents:
             if not above.name.isidentifier() or above.name == "src":
                 break
-            top = above if self._is_package(above) else top
+            if self._is_package(above) and (top or str(above.parent) in reached):
+                top = above
         depth = self.level(path)
         within = (folder, *folder.parents)[depth - 1] if depth else None
         if within is not None and (top is None or top.is_relative_to(within)):

@@ -162,6 +162,10 @@ SRC = "src/__init__.py | src/pkg/__init__.py | *src/pkg/m.py"
             "pkg/__init__.py | *pkg/m.py | *tests/test_m.py: from pkg import m",
             "pkg/_spmd.py pkg._spmd",
         ),
+        (
+            "pkg/__init__.py | *pkg/m.py | *books/n.ipynb: from pkg import *",
+            "pkg/_spmd.py pkg._spmd",
+        ),
         # Modules outside of packages hold their own, but for programs, and what one imports.
         (AGENTS, ""),
         (f"{AGENTS}; main()", "agents/_spmd.py _spmd"),
@@ -199,6 +203,14 @@ def test_the_helpers_of_a_notebook_stand_before_the_first_cell_that_needs_one() 
     assert cells[:2] == [f"{imports}\nimport jax.numpy as jnp\npartial", "jax.tree.map(f, x)"]
     assert cells[2].startswith("def spmd_map(fun, axis_name=")  # a notebook is not annotated
     assert cells[3:] == ["spmd_map(f)(x)"]
+
+
+def test_a_notebook_imports_the_helper_of_a_package_below_its_import() -> None:
+    cells = ["import jax", "import sys\nsys.path.append('..')\nfrom pkg import *", "jax.pmap(f)(x)"]
+    texts = dict.fromkeys(("pkg/m.py", "pkg/o.py"), "import jax\nm = jax.pmap(f)\n")
+    texts |= {"pkg/__init__.py": "", "n.ipynb": notebook(*cells)}
+    cells[1:] = [f"{cells[1]}\nfrom pkg._spmd import spmd_map", "spmd_map(f)(x)"]
+    assert sources(migrated(texts)[0]["n.ipynb"]) == cells
 
 
 JAX = "import jax\nimport jax.numpy as jnp\n\nfrom app import a\n\n\n"

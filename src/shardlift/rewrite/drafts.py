@@ -79,8 +79,11 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     emptied = emptied_cells(before, draft.raw)
     text = without_cells(draft.raw, emptied)
     style = Style.of(source.text)
-    _, missing, imports = extended(draft.text, helpers, style)
+    asked = frozenset[HelperRequest]() if home.path else helpers
+    _, missing, imports = extended(draft.text, asked, style)
     names = {one.name for one in helpers} | {one.name for one in missing}
+    if home.path:
+        imports.add(f"from {home.module} import {', '.join(sorted(names))}")
     statements = draft.imports | not_there(draft.text, imports, names)
     if missing or statements:
         block = f"\n\n\n{definitions(missing, style)}" if missing else ""
@@ -92,7 +95,7 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         cells = replace(cells, numbers=kept)
         at = cells.locate(max(top.first_use(names) or 1, top.after_set_up()))
         begins = any(cells.locate(one.lineno) == at for one in top.body)
-        edits = _beside_jax(top, cells, names, statements)
+        edits = _beside(home.module.partition(".")[0] or "jax", top, cells, names, statements)
         if missing and edits and edits[0].span.cell == at[0]:
             edits = []
         elif begins and not missing and not edits:  # no cell of its own
@@ -107,19 +110,22 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 
 
-def _beside_jax(
-    top: TopLevel, cells: Cells, names: set[str], statements: Iterable[str]
+def _beside(
+    package: str, top: TopLevel, cells: Cells, names: set[str], statements: Iterable[str]
 ) -> list[Edit]:
-    """What puts imports where the notebook imports JAX, if that is before they are needed."""
+    """What puts imports where the notebook imports JAX, if that is before they are needed.
+
+    Imports of a package of the project stand where the notebook imports that.
+    """
     made = (one for one in top.before_use(names) if isinstance(one, Import))
     imports = [(cells.locate(x.lineno), x) for x in made if module_of(x) != "__future__"]
-    of_jax = (at for at, one in imports if module_of(one).partition(".")[0] == "jax")
+    of_jax = (at for at, one in imports if module_of(one).partition(".")[0] == package)
     first = number, _ = next(of_jax, (0, 0))
     there = [(at, one) for at, one in imports if at[0] == number and not one.col_offset]
     edits: list[Edit] = []
     for new in sorted(statements, key=import_key) if there else ():
         section, *_ = key = import_key(new)
-        # What is above the import of JAX may set the environment for it.
+        # What is above that import may set the environment, or the path, for it.
         near = [one for at, one in there if at >= first or not section]
         above = [one for one in near if (section,) <= import_key(ast.unparse(one)) <= key]
         head, _, name = new.partition(" import ")

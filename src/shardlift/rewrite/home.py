@@ -58,18 +58,24 @@ def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) 
 
     Files of one package share the module for such things that has some already or that all of them
     import, or a new one at its top, and so do the scripts of one folder. Files that import from a
-    package whose own code needs helpers share those. What only tests need is in their folder. A
-    notebook, a script without modules beside it and a single test have no home.
+    package whose own code needs helpers share those. What only tests need is in their folder. Any
+    other notebook, a script without modules beside it and a single test have no home.
     """
     homes = {path: no_home(path, layout, exists) for path in helpers}
-    modules = [path for path in helpers if not path.endswith(".ipynb")]
-    for package, files in _groups(modules, layout).items():
+    notebooks = {path for path in helpers if path.endswith(".ipynb")}
+    groups = _groups([path for path in helpers if path not in notebooks], layout)
+    for package, files in groups.items():
         place = _place(package, files, layout, exists)
         if place is not None:
             names = frozenset[str]().union(*(helpers[path] for path in files))
             kept = _keeping_module(place, files, names, layout)
             module = kept or os.path.join(place.folder, _FILE)
-            homes |= {path: _home(path, place, module, files, layout, exists) for path in files}
+            able = (path for path in notebooks if helpers[path] <= names)
+            users = [
+                p for p in able if _imported(layout.package_of(p), [p], groups, layout) == package
+            ]
+            for path in (*files, *users):
+                homes[path] = _home(path, place, module, files, layout, exists)
     return homes
 
 

@@ -129,7 +129,7 @@ class Layout:
             top = os.path.join(root, parts[0])
             if self.has(f"{top}.py"):
                 return Package(root), root
-            if len(parts) == 1 and self.has(os.path.join(top, "__init__.py")):
+            if parts[1:] in ((), ("*",)) and self.has(os.path.join(top, "__init__.py")):
                 return Package(top, parts[0]), top
         return None
 

@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from shardlift.check.deletions import (
-    delete_call,
-    delete_function,
-    delete_import,
-    imports_jax,
-)
+from shardlift.check.deletions import delete_call, delete_function, delete_import, imports_jax
 from shardlift.check.successor_calls import (
     call_statement,
     flag_edit,
@@ -21,13 +16,7 @@ from shardlift.check.successor_calls import (
 )
 from shardlift.source.file import File, remembered
 from shardlift.source.guarded import guard_of
-from shardlift.source.imports import (
-    drop_names,
-    is_new_name,
-    is_unused,
-    move_names,
-    uses_of,
-)
+from shardlift.source.imports import drop_names, is_new_name, is_unused, move_names, uses_of
 from shardlift.source.model import CHANGELOG, Edit, HelperRequest, Kind, Match, Rule
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import (

@@ -80,14 +80,7 @@ def rewrite(asked: Request) -> NoReturn:
         _write(migration, contents, root, asked.allow_dirty)
     migration = replace(migration, unreadable=(*migration.unreadable, *passed.failed))
     report = RewriteReport(
-        migration,
-        goal,
-        settings.target,
-        not diff,
-        requirements,
-        left,
-        verified,
-        asked.verify or "",
+        migration, goal, settings.target, not diff, requirements, left, verified, asked.verify or ""
     )
     status = _status(migration, diff)
     if asked.pr is not None:
@@ -117,10 +110,7 @@ def _left_by_hand(opened: ProjectFiles, migration: Migration) -> tuple[Finding, 
 
 
 def _verify(
-    project: ProjectMigration,
-    contents: transaction.Contents,
-    root: str,
-    asked: Request,
+    project: ProjectMigration, contents: transaction.Contents, root: str, asked: Request
 ) -> VerifiedMigration:
     """What of the migration holds in a run of the command."""
     need_jax()

@@ -79,9 +79,7 @@ where each of them waits.
     "waits; 0 turns it off.",
 )
 @click.option(
-    "--end-when-stuck",
-    is_flag=True,
-    help=f"End the job then, with exit status {STUCK_STATUS}.",
+    "--end-when-stuck", is_flag=True, help=f"End the job then, with exit status {STUCK_STATUS}."
 )
 @click.option(
     "--format",
@@ -150,12 +148,7 @@ def _written_for(given: str | None, program: str) -> Version:
     return oldest_allowed(pin.text for pin in pins) or _PMAP_YEARS
 
 
-def run_here(
-    program: Program,
-    devices: int | None,
-    options: RunOptions,
-    told: RunDocument,
-) -> None:
+def run_here(program: Program, devices: int | None, options: RunOptions, told: RunDocument) -> None:
     """Run the program in this process, one of a job perhaps, and exit with its status."""
     if devices is not None:
         try:

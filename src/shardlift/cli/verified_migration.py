@@ -285,10 +285,7 @@ class _Verifier:
             yield f"of the output, not comparable: {shown}; two runs of the program before differ"
 
     def _results(
-        self,
-        places: list[Candidate],
-        result: Search,
-        outcome: ProgramVerdict | None,
+        self, places: list[Candidate], result: Search, outcome: ProgramVerdict | None
     ) -> Iterable[PlaceResult]:
         there = self._reached(outcome, places) if outcome else {}
         values = sum(place.by_value for place in (*places, *self.refused))
@@ -312,9 +309,7 @@ class _Verifier:
 
 
 def _decisions(
-    places: Iterable[Candidate],
-    kept: frozenset[Candidate],
-    out: dict[Candidate, str],
+    places: Iterable[Candidate], kept: frozenset[Candidate], out: dict[Candidate, str]
 ) -> Decisions:
     """Leave all places but those that are kept, each with its reason."""
     return Decisions({p.id: out.get(p, "not tried yet") for p in places if p not in kept})

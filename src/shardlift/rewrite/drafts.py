@@ -140,12 +140,7 @@ def _beside(
     return edits
 
 
-def _finish(
-    text: str,
-    requests: frozenset[HelperRequest],
-    statements: set[str],
-    home: Home,
-) -> str:
+def _finish(text: str, requests: frozenset[HelperRequest], statements: set[str], home: Home) -> str:
     """The rewritten text with its imports in order, and its helpers if they live in it."""
     if home.path is None:
         style = Style.of_helpers(text)

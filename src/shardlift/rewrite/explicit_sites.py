@@ -15,13 +15,7 @@ from shardlift.rewrite.call_format import Argument, CallText, Style
 from shardlift.rewrite.forms import CallForm, has_comments, is_wrappable
 from shardlift.rewrite.goal import DEFAULT_AXIS, USUAL_AXIS
 from shardlift.rewrite.mapped_calls import find_calls
-from shardlift.rewrite.meshes import (
-    MeshKey,
-    function_around,
-    insert_lines,
-    name_for,
-    statement_of,
-)
+from shardlift.rewrite.meshes import MeshKey, function_around, insert_lines, name_for, statement_of
 from shardlift.rewrite.names import is_shadowed, jax_name, partial_name, sharding_name
 from shardlift.rewrite.options import (
     Axes,
@@ -32,12 +26,7 @@ from shardlift.rewrite.options import (
     plain_options,
 )
 from shardlift.rewrite.row_counts import may_have_other_rows, number_of_rows
-from shardlift.rewrite.scripts import (
-    is_guard,
-    is_mapped_again,
-    may_touch_devices,
-    means_the_same,
-)
+from shardlift.rewrite.scripts import is_guard, is_mapped_again, may_touch_devices, means_the_same
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import Edit
@@ -352,10 +341,7 @@ def _write_group(
 
 
 def _partials(
-    file: File,
-    key: MeshKey,
-    calls: list[CallText],
-    names: dict[str, tuple[str, str]],
+    file: File, key: MeshKey, calls: list[CallText], names: dict[str, tuple[str, str]]
 ) -> dict[CallText, tuple[str, CallText]]:
     """What several sites call alike, with a name for it: `functools.partial(jax.shard_map, …)`."""
     partials: dict[CallText, tuple[str, CallText]] = {}

@@ -9,13 +9,7 @@ from dataclasses import dataclass, replace
 from shardlift.rewrite.call_format import Argument, CallText, Style, TextBlock, render
 from shardlift.rewrite.goal import DEFAULT_AXIS
 from shardlift.rewrite.names import jax_name, partial_name
-from shardlift.rewrite.options import (
-    Options,
-    PlainOptions,
-    UnsupportedError,
-    each,
-    plain_options,
-)
+from shardlift.rewrite.options import Options, PlainOptions, UnsupportedError, each, plain_options
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.scopes import end, position

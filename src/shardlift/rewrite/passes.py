@@ -135,11 +135,7 @@ class Rendering:
 
 
 def render(
-    file: File,
-    goal: Goal,
-    rendering: Rendering,
-    left: Left,
-    lines: tuple[int, int] | None = None,
+    file: File, goal: Goal, rendering: Rendering, left: Left, lines: tuple[int, int] | None = None
 ) -> None:
     """Rewrite a file, or some lines of it, until no step has anything left to do."""
 

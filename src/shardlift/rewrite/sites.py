@@ -20,14 +20,7 @@ from shardlift.rewrite.explicit_sites import (
     is_small,
     is_written_out,
 )
-from shardlift.rewrite.forms import (
-    PER_DEVICE,
-    between,
-    decorators,
-    edits_of,
-    form_of,
-    has_comments,
-)
+from shardlift.rewrite.forms import PER_DEVICE, between, decorators, edits_of, form_of, has_comments
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import AXES, DONATING
 from shardlift.rewrite.home import is_test

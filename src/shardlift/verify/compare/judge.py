@@ -12,14 +12,7 @@ from shardlift.verify.compare.captured_run import CapturedRun, same_values
 from shardlift.verify.compare.pairs import pair
 from shardlift.verify.compare.site_comparison import CallKey, SiteComparison
 from shardlift.verify.compare.site_pair import SitePair
-from shardlift.verify.compare.verdicts import (
-    Gap,
-    GapKind,
-    SiteVerdict,
-    Verdict,
-    place_of,
-    with_gap,
-)
+from shardlift.verify.compare.verdicts import Gap, GapKind, SiteVerdict, Verdict, place_of, with_gap
 
 
 def judge(

@@ -22,13 +22,7 @@ from shardlift.verify.compare.captured_run import CapturedRun
 from shardlift.verify.compare.judge import judge
 from shardlift.verify.compare.verdicts import ProgramVerdict, Side
 from shardlift.verify.verdict_text import advice
-from tests.fuzz.verify_programs import (
-    HARMLESS,
-    MISTAKES,
-    moved,
-    rewritten,
-    right_program,
-)
+from tests.fuzz.verify_programs import HARMLESS, MISTAKES, moved, rewritten, right_program
 from tests.verify.recording import before, program, taped
 
 REPORT = sys.stdout  # the programs print elsewhere

@@ -73,11 +73,7 @@ def the_metadata_promises_what_is_there(built):
     assert metadata["Version"] == shardlift.__version__
     assert metadata["License-Expression"] == "Apache-2.0"
     required = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
-    assert sorted(r.partition(">")[0] for r in required) == [
-        "click",
-        "packaging",
-        "rich",
-    ]
+    assert sorted(r.partition(">")[0] for r in required) == ["click", "packaging", "rich"]
     assert "shardlift = shardlift.cli:main" in entry_points
     assert "Typing :: Typed" in metadata.get_all("Classifier")
     for line in metadata.get_payload().splitlines():

@@ -15,13 +15,7 @@ import pytest
 from jax import lax
 
 import shardlift
-from shardlift.capture.schema import (
-    HOST,
-    CompileReason,
-    MovedBy,
-    ReasonKind,
-    SiteFacts,
-)
+from shardlift.capture.schema import HOST, CompileReason, MovedBy, ReasonKind, SiteFacts
 from shardlift.facts import Recorder
 from shardlift.mapping.site import MappedFunction
 from shardlift.recording import inspector
@@ -160,11 +154,7 @@ def test_inputs_moved_by_pmap(recorder):
     site = only_site(recorder)
     moves = {move.by: move for move in site.moves}
     moved = moves[MovedBy.PMAP]
-    assert (moved.path, moved.source, moved.target) == (
-        "state['w']",
-        "cpu:3",
-        "P('i') on cpu:0-7",
-    )
+    assert (moved.path, moved.source, moved.target) == ("state['w']", "cpu:3", "P('i') on cpu:0-7")
     assert (moved.count, moved.nbytes) == (5, 5 * X.nbytes)
     program = moves[MovedBy.PROGRAM]
     assert (program.path, program.source) == ("x", HOST)

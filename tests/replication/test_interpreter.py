@@ -5,15 +5,7 @@ import types
 import pytest
 
 from shardlift._replication.control_flow import enter_map, leave_map
-from shardlift._replication.interpreter import (
-    TORN,
-    Cause,
-    Varying,
-    all_of,
-    both,
-    rebase,
-    used,
-)
+from shardlift._replication.interpreter import TORN, Cause, Varying, all_of, both, rebase, used
 
 ALONG_I, ALONG_J, BOTH = frozenset("i"), frozenset("j"), frozenset("ij")
 CAUSE = Cause(0)

@@ -58,11 +58,7 @@ CALLS: dict[str, tuple[dict[str, Any], Callable[..., Any], tuple[Any, ...]]] = {
     "nothing mapped in one argument": ({}, lambda x, tree: x, (X, {})),
     "unmapped": ({"in_axes": (0, None)}, total, (X, W)),
     "unmapped number": ({"in_axes": (0, None)}, total, (X, 3)),
-    "unmapped tree": (
-        {"in_axes": (None, 0)},
-        lambda d, x: d["w"] * x,
-        ({"w": W, "n": 1}, X),
-    ),
+    "unmapped tree": ({"in_axes": (None, 0)}, lambda d, x: d["w"] * x, ({"w": W, "n": 1}, X)),
 }
 
 

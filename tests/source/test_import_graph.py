@@ -8,11 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlift.source.import_graph import (
-    Imported,
-    imported_module,
-    read_imports,
-)
+from shardlift.source.import_graph import Imported, imported_module, read_imports
 from shardlift.source.project import Project
 from shardlift.source.text import Source
 
@@ -26,10 +22,7 @@ STATEMENTS = [
     ("x = 1; import a; import b", [Imported("a"), Imported("b")]),
     ("if x: import a\nelse: import b", [Imported("a"), Imported("b")]),
     ("def f():\n    import a", [Imported("a")]),
-    (
-        "try:\n    import a\nexcept E: import b\nfinally: import c",
-        [*map(Imported, "abc")],
-    ),
+    ("try:\n    import a\nexcept E: import b\nfinally: import c", [*map(Imported, "abc")]),
     ("match x:\n    case 1:\n        import a", [Imported("a")]),
     ("from a import (  # :)\n    b,  # c)\n    d,\n)", [Imported("a", "b"), Imported("a", "d")]),
     ("from a \\\n    import b, \\\n    c", [Imported("a", "b"), Imported("a", "c")]),

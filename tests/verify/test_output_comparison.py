@@ -5,11 +5,7 @@ import re
 import pytest
 
 from shardlift.verify.compare.array_distance import Tolerance
-from shardlift.verify.output_comparison import (
-    compare_output,
-    masked,
-    without_gloo,
-)
+from shardlift.verify.output_comparison import compare_output, masked, without_gloo
 
 EXACT = Tolerance()
 

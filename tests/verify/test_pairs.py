@@ -41,11 +41,7 @@ class Programs(NamedTuple):
 
 
 def steps(
-    old: str,
-    new: str,
-    cause: str = "",
-    calls: str = "w = f(w, X)",
-    mapped: str = "on_rows(step)",
+    old: str, new: str, cause: str = "", calls: str = "w = f(w, X)", mapped: str = "on_rows(step)"
 ) -> Programs:
     """Programs that call one step, given by its body."""
     texts = [
@@ -179,9 +175,7 @@ DROPOUT = "kept = jax.random.bernoulli(key[0], 0.5, x.shape)\n    return jnp.whe
 PMEAN = 'return lax.pmean(x * 2, "i")'
 WRONG |= {
     "a missing mean": steps(
-        MEAN + SGD,
-        "g = grad(w, x)\n" + SGD,
-        "the devices disagree where they agreed before",
+        MEAN + SGD, "g = grad(w, x)\n" + SGD, "the devices disagree where they agreed before"
     ),
     "a sum for a mean": steps(
         PMEAN, PMEAN.replace("pmean", "psum"), "8.000 times too large: psum instead of pmean"
@@ -205,11 +199,7 @@ WRONG |= {
         'return lax.pmean(x.mean(0), "i")',
         "the mean over the devices, where each device had its own value",
     ),
-    "one key for all devices": moved(
-        DROPOUT,
-        "",
-        specs='(P("i"), P())',
-    ),
+    "one key for all devices": moved(DROPOUT, "", specs='(P("i"), P())'),
     "one value of many": moved(
         "return x.sum()",
         "out_specs=P() or out_axes=None for a value that varies",

@@ -92,14 +92,7 @@ def test_a_mean_over_groups():
     np.testing.assert_array_equal(only(found, "psum #1, result")[0], X[:2].sum(0))
 
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        jax.jit,
-        jax.checkpoint,
-    ],
-    ids=["jit", "checkpoint"],
-)
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint], ids=["jit", "checkpoint"])
 def test_inside_of_other_functions(wrap):
     inner = wrap(lambda x: lax.psum(x, "i"))
     found, hidden = look(lambda x: x + inner(x[0]))

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from shardlift.capture.layouts import Array
-from shardlift.verify.compare.causes import (
-    constant_factor,
-    device_factor,
-    likely,
-)
+from shardlift.verify.compare.causes import constant_factor, device_factor, likely
 
 ROWS = np.random.default_rng(0).normal(size=(8, 4, 3)).astype(np.float32)
 EQUAL = np.repeat(ROWS[:1], 8, axis=0)

@@ -212,11 +212,7 @@ WRAPPED = """
 
 mesh = jax.sharding.Mesh(jax.devices(), ('i',))
 over_devices = partial(
-    jax.shard_map,
-    mesh=mesh,
-    in_specs=jax.P('i'),
-    out_specs=jax.P('i'),
-    check_vma=False,
+    jax.shard_map, mesh=mesh, in_specs=jax.P('i'), out_specs=jax.P('i'), check_vma=False
 )
 
 
@@ -240,7 +236,7 @@ def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
     assert "pmap" not in text
     lazy = DECORATED_STATIC.partition("if __name__")[0].replace("unused(x, k)", "main2(x, k)")
     called = after(lazy.replace("    return step", "    main2(ones, 2)\n    return step"))
-    assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))," in called
+    assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))" in called
     np.testing.assert_array_equal(run(lazy), run(called))
 
 

@@ -312,6 +312,10 @@ def test_a_line_changes(before: str, after: str) -> None:
             "import jax\nimport jax.extend.core\np = jax.extend.core.Primitive('p')\n",
         ),
         (
+            "import jax\nfrom jax import core\np: core.Jaxpr = jax.core.Literal(jax)\n",
+            "import jax\nfrom jax.extend import core\np: core.Jaxpr = core.Literal(jax)\n",
+        ),
+        (
             "from jax import core\np = core.Primitive('p')\nq = core.Tracer\n",
             "from jax import core\nfrom jax.extend import core as jex_core\n"
             "p = jex_core.Primitive('p')\nq = core.Tracer\n",
@@ -658,6 +662,16 @@ def test_short_functions_of_jax_util_are_copied_into_each_file(text: str) -> Non
         assert module["sums"] == [3, 5]
         with pytest.raises(AssertionError):
             exec("safe_zip([1], [])", module)
+
+
+def test_a_file_takes_the_copy_of_one_that_it_imports() -> None:
+    text = "from jax import util as u\nu.safe_map(f, x)\n"
+    contents = {"pkg/a.py": text, "pkg/b.py": f"from pkg import a\n{text}", "pkg/__init__.py": ""}
+    done = migrate([*contents], lambda path: contents[path].encode(), contents.__contains__)
+    after = {file.path: file.after for file in done.changed}
+    assert after["pkg/a.py"].endswith("for i in range(len(lists[0]))]\n\n\nsafe_map(f, x)\n")
+    assert after["pkg/b.py"] == ("from pkg import a\nfrom pkg.a import safe_map\nsafe_map(f, x)\n")
+    assert not done.missing
 
 
 @pytest.mark.parametrize(

@@ -297,6 +297,7 @@ def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor by a name that the file already has, or by its full one with an import."""
     if not _fits(file, node, row):
         return _NO_FIX
+    index = file.index
     old_base, new_base = row.name.rpartition(".")[0], row.successor.rpartition(".")[0]
     written = file.text(node.value)
     if new_base == old_base:
@@ -306,6 +307,12 @@ def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
         return (file.replace(node, written + row.successor[len(old_base) :]),), frozenset()
     if swapped := _other_module(file, node, row):
         return swapped
+    package, _, module = old_base.rpartition(".")
+    along = known_as(file, node, old_base) or ""  # `from jax import core`, which moves, too
+    is_like_it = new_base.endswith(f".{module}") and (package, module, along) in index.from_imports
+    if is_like_it and index.names.get(along) and _all_move(file, along, new_base):
+        name = row.successor.removeprefix(new_base)
+        return (file.replace(node, along + name),), frozenset()
     for path in (row.successor, new_base):
         if (known := known_as(file, node, path)) is not None:
             text = known + row.successor.removeprefix(path)

@@ -34,7 +34,7 @@ AXES = "axes"
 DONATING = "donating"
 # Helpers that are in a module of their own, if one file needs others besides.
 LONG_HELPERS = frozenset({_MAPPING})
-# Helpers of which each file has a copy: a module is not worth it.
+# Each file has a copy of these, or that of a file that it imports: a module is not worth it.
 SHORT_HELPERS = frozenset({"safe_map", "safe_zip"})
 # The axis name in the texts that place arrays, and how it shows in what was written before.
 _PLACED_AXIS = "devices"

@@ -79,6 +79,20 @@ def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) 
     return homes
 
 
+def with_another(
+    helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists
+) -> dict[str, Home]:
+    """The files that import another one of these, which holds the same helpers for both."""
+    imported = {path: layout.modules_imported(path) for path in helpers}
+    held = {p: [o for o in imported[p] if helpers[p] <= helpers.get(o, set())] for p in helpers}
+    return {
+        path: Home(other, imported[path][other], no_home(path, layout, exists).own)
+        for path, others in held.items()
+        for other in others
+        if not held[other]
+    }
+
+
 def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:
     """The files that share a home, by the package that it is in."""
     members = grouped(paths, layout.package_of)

@@ -157,6 +157,9 @@ def render(
             break
         rendering.make(current, chosen)
         current = File(rendering.source, file.project)
+    if rendering.raw is None:  # what the first pass left, others may have made possible
+        made = {(change.id, change.name) for change in rendering.changes}
+        rendering.refused = [x for x in rendering.refused if (x.id, x.name) not in made]
 
 
 def one_pass(

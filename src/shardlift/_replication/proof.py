@@ -27,12 +27,7 @@ from shardlift.mapping.registry import site_behind
 RULES = {**collectives.RULES, **control_flow.RULES}
 
 
-def replication(
-    fun: Callable[..., Any],
-    *args: Any,
-    equal: Any = (),
-    **kwargs: Any,
-) -> Replication:
+def replication(fun: Callable[..., Any], *args: Any, equal: Any = (), **kwargs: Any) -> Replication:
     """Prove which outputs of ``fun`` are equal on all devices, bit by bit.
 
     The function is traced, not run, and needs no devices. The proof is sound: it may miss that an

@@ -129,9 +129,7 @@ def check_texts(
 
 
 def check_paths(
-    paths: Sequence[str],
-    check: CheckPath,
-    tick: Callable[[], None] = lambda: None,
+    paths: Sequence[str], check: CheckPath, tick: Callable[[], None] = lambda: None
 ) -> list[FileReport]:
     """A report for each path, in order.
 

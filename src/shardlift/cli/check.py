@@ -25,9 +25,7 @@ from shardlift.report.numbers import count
 from shardlift.source.model import Level
 
 
-@click.command(
-    epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10",
-)
+@click.command(epilog="Example: shardlift check src/ --ignore SL201 --target-jax 0.10")
 @PATHS
 @click.option(
     "--format",

@@ -51,9 +51,7 @@ class Excluded:
 
 
 def find_files(
-    paths: tuple[str, ...],
-    passed: Passed | None = None,
-    excluded: Sequence[Excluded] = (),
+    paths: tuple[str, ...], passed: Passed | None = None, excluded: Sequence[Excluded] = ()
 ) -> Iterator[str]:
     """Every .py and .ipynb file under the paths, in order, once.
 

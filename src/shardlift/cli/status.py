@@ -26,8 +26,7 @@ _COLUMNS = ("pmap", "migrated", "broken", "slow")
 
 
 @click.command(
-    short_help="Show how far a migration is, by folder.",
-    epilog="Example: shardlift status src/",
+    short_help="Show how far a migration is, by folder.", epilog="Example: shardlift status src/"
 )
 @PATHS
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text")

@@ -97,11 +97,7 @@ class _Command(click.Command):
 )
 @click.option("--patch-after", is_flag=True, help="Run AFTER as under `shardlift run`, too.")
 @click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Output format.",
+    "--format", "style", type=click.Choice(["text", "json"]), default="text", help="Output format."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print the last line only.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the programs print.")

@@ -134,10 +134,7 @@ class RunSession:
         options, program = self.options, self.program
         command = [*(["-m"] if program.module else []), program.target, *program.args]
         recorder = Recorder(
-            command=command,
-            patched=options.patch,
-            facts=options.facts,
-            tape=self._tape(),
+            command=command, patched=options.patch, facts=options.facts, tape=self._tape()
         )
         if options.tape is not None:
             observe_more(recorder)

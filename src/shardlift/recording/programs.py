@@ -18,11 +18,7 @@ from shardlift.recording.site_records import clip
 
 
 def proofs(
-    jaxpr: Any,
-    output: Any,
-    names: Sequence[str],
-    owners: Sequence[int],
-    seen: set[int],
+    jaxpr: Any, output: Any, names: Sequence[str], owners: Sequence[int], seen: set[int]
 ) -> tuple[Proof, ...]:
     """A proof for each part of ``output``: its elements, or itself if it is one array.
 

@@ -112,10 +112,7 @@ def try_whole_batch(look: PmapCall, traced: Any, held: HeldCall) -> WholeBatchTr
         zip(distances, pairs, strict=True), key=lambda compared: compared[0] / compared[1].bound
     )
     return WholeBatchTrial(
-        joined=held.positions,
-        difference=difference,
-        bound=worst.bound,
-        at=worst.at,
+        joined=held.positions, difference=difference, bound=worst.bound, at=worst.at
     )
 
 

@@ -98,10 +98,7 @@ def _attribute(file: File, node: ast.Attribute, path: str, goal: Goal) -> Match:
 
 
 def _imported(
-    file: File,
-    statement: ast.ImportFrom,
-    names: Mapping[ast.alias, str],
-    goal: Goal,
+    file: File, statement: ast.ImportFrom, names: Mapping[ast.alias, str], goal: Goal
 ) -> Iterator[Match]:
     if goal is Goal.SHIM:
         to = {alias: ("shardlift", SUBSTITUTES[path]) for alias, path in names.items()}

@@ -30,10 +30,7 @@ class Project:
     """
 
     def __init__(
-        self,
-        paths: Iterable[str],
-        read: Callable[[str], Source],
-        settings: Settings = Settings(),
+        self, paths: Iterable[str], read: Callable[[str], Source], settings: Settings = Settings()
     ) -> None:
         """Create a project of `paths`; `read` is called for the files that are needed."""
         self.paths = tuple(sorted(paths, key=PurePath))

@@ -47,10 +47,7 @@ RULE = Rule(
     advice="Use jax.jit(jax.shard_map(...)), with donate_argnums as an argument of jit.",
     reference=f"{GUIDE}#rewriting-pmap-to-jit-shard-map",
     names=("jax.shard_map", "jax.experimental.shard_map"),
-    bad=(
-        f"{_HEAD}g = {_MAPPED}\ny = g(x)  # SL710",
-        f"{_HEAD}{_DECORATED}y = g(x)  # SL710",
-    ),
+    bad=(f"{_HEAD}g = {_MAPPED}\ny = g(x)  # SL710", f"{_HEAD}{_DECORATED}y = g(x)  # SL710"),
     good=(
         f"{_HEAD}g = jax.jit({_MAPPED})\ny = g(x)",
         f"{_HEAD}@jax.jit\n{_DECORATED}y = g(x)",

@@ -28,10 +28,7 @@ RULE = Rule(
     visit_unused=visit_unused,
     words=("noqa",),
     pattern=re.compile(rb"noqa\s*:[A-Za-z0-9,\s]*[Ss][Ll][0-9]"),
-    bad=(
-        "x = 1  # noqa: SL201",
-        "import jax\nx = jax.tree.map(f, t)  # noqa: SL105",
-    ),
+    bad=("x = 1  # noqa: SL201", "import jax\nx = jax.tree.map(f, t)  # noqa: SL105"),
     good=(
         "x = 1  # noqa",
         "text = '# noqa: SL201'",

@@ -5,10 +5,7 @@ import click
 from shardlift.cli.stop import stop
 
 
-@click.command(
-    short_help="Start a language server for editors.",
-    epilog="Example: shardlift lsp",
-)
+@click.command(short_help="Start a language server for editors.", epilog="Example: shardlift lsp")
 @click.option("--stdio", is_flag=True, hidden=True)  # what many editors add to the command
 def lsp(stdio: bool) -> None:  # noqa: ARG001
     """Start a language server that speaks on standard input and output.

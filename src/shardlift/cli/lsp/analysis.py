@@ -117,9 +117,7 @@ class Analysis:
             return own if path == document.path else self._files.read(path)
 
         project = Project(
-            [*listed, document.path],
-            lambda path: read_source(path, read(path)),
-            config.settings(),
+            [*listed, document.path], lambda path: read_source(path, read(path)), config.settings()
         )
         try:
             return check_file(project, document.path, own, config.rules, may_be_mapped=True)

@@ -115,9 +115,7 @@ class CollectiveComparison:
         return dataclasses.replace(finding, cause=cause) if cause else finding
 
     def _without_exchanged(
-        self,
-        sides: ArrayLists,
-        far: Sequence[tuple[CapturedArray, CapturedArray, LeafDifference]],
+        self, sides: ArrayLists, far: Sequence[tuple[CapturedArray, CapturedArray, LeafDifference]]
     ) -> list[LeafDifference]:
         """The findings, without results that are equal but in another order."""
         rights = [right for _, right, _ in far]

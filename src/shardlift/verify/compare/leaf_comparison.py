@@ -2,13 +2,7 @@
 
 from typing import NamedTuple
 
-from shardlift.capture.layouts import (
-    Array,
-    LayoutChange,
-    layout_of,
-    numpy_dtype,
-    same_digest,
-)
+from shardlift.capture.layouts import Array, LayoutChange, layout_of, numpy_dtype, same_digest
 from shardlift.capture.schema import ArrayForm
 from shardlift.verify.compare.array_distance import (
     Distance,

@@ -6,12 +6,7 @@ from shardlift.capture.layouts import together
 from shardlift.capture.schema import ArrayForm, Part, Sample
 from shardlift.verify.compare import causes
 from shardlift.verify.compare.array_distance import ROUNDING, Tolerance, distance, within
-from shardlift.verify.compare.captured_run import (
-    ArrayLists,
-    ArrayPair,
-    CapturedArray,
-    CapturedRun,
-)
+from shardlift.verify.compare.captured_run import ArrayLists, ArrayPair, CapturedArray, CapturedRun
 from shardlift.verify.compare.leaf_comparison import words
 from shardlift.verify.compare.verdicts import GapKind, LeafDifference
 

@@ -312,6 +312,12 @@ def test_a_line_changes(before: str, after: str) -> None:
             "import jax\nimport jax.extend.core\np = jax.extend.core.Primitive('p')\n",
         ),
         (
+            "from jax.util import unzip2, unzip3\ndef f(x):\n    a, b, c = unzip3(x)\n"
+            "    return g(unzip2(y))\n",
+            "def f(x):\n    a, b, c = tuple(zip(*x)) or ((), (), ())\n"
+            "    return g((tuple(zip(*y)) or ((), ())))\n",
+        ),
+        (
             "import jax\nfrom jax import core\np: core.Jaxpr = jax.core.Literal(jax)\n",
             "import jax\nfrom jax.extend import core\np: core.Jaxpr = core.Literal(jax)\n",
         ),
@@ -679,9 +685,10 @@ def test_a_file_takes_the_copy_of_one_that_it_imports() -> None:
     [
         "from jax.util import safe_map as m\nm(f, x)\n",
         "import jax\nsafe_map = 1\njax.util.safe_map(f, x)\n",
+        "import jax\nzip = f\nx = jax.util.unzip2(x)\n",
     ],
 )
-def test_a_copy_has_the_name_of_the_function(text: str) -> None:
+def test_names_that_mean_something_else_are_not_used(text: str) -> None:
     assert migrated(text) == text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import children
-from tests.cli.commands import fix
+from tests.cli.commands import check, fix
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
@@ -133,13 +133,13 @@ def test_the_first_line_tells_scripts_from_modules(project: Path, name: str, run
     [
         ("train.py", "print(optim.Adam)", "tree_util.tree_map"),
         ("train.ipynb", "print(optim.Adam)", "tree.map"),
-        ("train.py", "print(optim.Adam, jax.device_put_sharded(y, d))", "tree.map"),
+        ("train.py", "print(optim.Adam, jax.device_put_sharded(y, d))", "tree_util.tree_map"),
     ],
 )
 def test_what_runs_with_an_old_jax_alone_still_does(
     project: Path, name: str, more: str, map_: str
 ) -> None:
-    """Not for the sake of a notebook, and not if the rest needs a newer JAX anyway."""
+    """Not for the sake of a notebook. What would need a newer JAX is left."""
     text = f"import jax\nfrom flax import optim\n{more}\n"
     cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text}]
     document = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
@@ -149,7 +149,11 @@ def test_what_runs_with_an_old_jax_alone_still_does(
     result = fix()
     assert "Does not run yet on JAX 0.12" in result.stderr
     assert f"+y = jax.{map_}(abs, 1)" in result.stdout
-    assert ("needs JAX" in result.stderr) is (map_ == "tree.map")
+    assert ("The new text needs JAX" in result.stderr) is (map_ == "tree.map")
+    why = "it needs JAX 0.4.25, where this file does not run: it needs flax.optim"
+    assert (why in result.stderr) is ("sharded" in more)
+    marks = [line for line in check(name).stdout.splitlines() if "device_put_sharded" in line]
+    assert ["[fix]" in line for line in marks] == [False] * more.count("sharded")
     (project / "requirements.txt").write_text("jax==0.4.30\n")  # it runs with that one
     assert "+y = jax.tree.map(abs, 1)" in fix().stdout
 

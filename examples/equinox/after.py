@@ -48,9 +48,7 @@ replicated = jax.NamedSharding(mesh, jax.P())
     out_specs=(jax.P(), jax.P(), jax.P("batch")),
     check_vma=False,
 )
-@functools.partial(
-    per_row_of, in_axes=(None, None, 0, 0), out_axes=(None, None, 0)
-)
+@functools.partial(per_row_of, in_axes=(None, None, 0, 0), out_axes=(None, None, 0))
 def train_step(params, opt_state, x, y):
     loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
     grads = jax.lax.pmean(grads, "batch")

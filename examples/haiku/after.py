@@ -52,11 +52,10 @@ def loss_fn(params, state, rng, batch):
 
 
 mesh = jax.sharding.Mesh(jax.devices(), ("i",))
-spec = jax.P("i")
 
 
 @jax.jit
-@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
 @per_row
 def init(rng, batch):
     params, state = net.init(rng, batch["x"], is_training=True)
@@ -64,7 +63,7 @@ def init(rng, batch):
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1, 2))
-@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
 @per_row
 def update(params, state, opt_state, rng, batch):
     rng, dropout_rng = jax.random.split(rng)
@@ -76,7 +75,7 @@ def update(params, state, opt_state, rng, batch):
 
 
 @jax.jit
-@jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+@jax.shard_map(mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"), check_vma=False)
 @per_row
 def accuracy(params, state, batch):
     logits, _ = net.apply(params, state, None, batch["x"], is_training=False)

@@ -61,3 +61,10 @@ def test_leaves_are_not_paired_against_their_types() -> None:
     after = [ArrayForm(f"output[{k}]", kind, ()) for k, kind in enumerate(("f4", "int32"))]
     paired = pair_leaves(before, after)
     assert (paired.pairs, paired.by_order) == ([(0, 1), (1, 0)], [])
+
+
+def test_leaves_are_paired_by_the_axis_of_their_rows() -> None:
+    before = [ArrayForm("output.w", "f4", (3, 8), axis=1), ArrayForm("output.n", "f4", (8,))]
+    after = [ArrayForm("output[0]", "f4", ()), ArrayForm("output[1]", "f4", (3,))]
+    paired = pair_leaves(before, after)
+    assert (paired.pairs, paired.by_order) == ([(0, 1), (1, 0)], [])

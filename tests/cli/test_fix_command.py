@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import children
-from tests.cli.commands import fix
+from tests.cli.commands import check, fix
 
 pytestmark = pytest.mark.usefixtures("many_sites")
 
@@ -131,15 +131,15 @@ def test_the_first_line_tells_scripts_from_modules(project: Path, name: str, run
 @pytest.mark.parametrize(
     ("name", "more", "map_"),
     [
-        ("train.py", "print(optim.Momentum)", "tree_util.tree_map"),
-        ("train.ipynb", "print(optim.Momentum)", "tree.map"),
-        ("train.py", "print(optim.Momentum, jax.device_put_sharded(y, d))", "tree.map"),
+        ("train.py", "print(optim.Adam)", "tree_util.tree_map"),
+        ("train.ipynb", "print(optim.Adam)", "tree.map"),
+        ("train.py", "print(optim.Adam, jax.device_put_sharded(y, d))", "tree_util.tree_map"),
     ],
 )
 def test_what_runs_with_an_old_jax_alone_still_does(
     project: Path, name: str, more: str, map_: str
 ) -> None:
-    """Not for the sake of a notebook, and not if the rest needs a newer JAX anyway."""
+    """Not for the sake of a notebook. What would need a newer JAX is left."""
     text = f"import jax\nfrom flax import optim\n{more}\n"
     cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text}]
     document = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
@@ -149,7 +149,11 @@ def test_what_runs_with_an_old_jax_alone_still_does(
     result = fix()
     assert "Does not run yet on JAX 0.12" in result.stderr
     assert f"+y = jax.{map_}(abs, 1)" in result.stdout
-    assert ("needs JAX" in result.stderr) is (map_ == "tree.map")
+    assert ("The new text needs JAX" in result.stderr) is (map_ == "tree.map")
+    why = "it needs JAX 0.4.25, where this file does not run: it needs flax.optim"
+    assert (why in result.stderr) is ("sharded" in more)
+    marks = [line for line in check(name).stdout.splitlines() if "device_put_sharded" in line]
+    assert ["[fix]" in line for line in marks] == [False] * more.count("sharded")
     (project / "requirements.txt").write_text("jax==0.4.30\n")  # it runs with that one
     assert "+y = jax.tree.map(abs, 1)" in fix().stdout
 
@@ -208,7 +212,7 @@ def test_what_is_broken_or_slow_and_not_repaired_is_said(project: Path) -> None:
 
 def test_a_project_with_many_places_left_has_a_line_per_reason(project: Path) -> None:
     for number in range(3):
-        (project / f"m{number}.py").write_text("from flax import optim\nprint(optim.Momentum)\n")
+        (project / f"m{number}.py").write_text("from flax import optim\nprint(optim.Adam)\n")
     said = "m0.py:1:18: left as it is: flax.optim was removed in flax 0.6: see optax (and 2 other"
     assert f"{said} places: m1.py:1:18, m2.py:1:18)" in fix().stderr
 

@@ -212,11 +212,7 @@ WRAPPED = """
 
 mesh = jax.sharding.Mesh(jax.devices(), ('i',))
 over_devices = partial(
-    jax.shard_map,
-    mesh=mesh,
-    in_specs=jax.P('i'),
-    out_specs=jax.P('i'),
-    check_vma=False,
+    jax.shard_map, mesh=mesh, in_specs=jax.P('i'), out_specs=jax.P('i'), check_vma=False
 )
 
 
@@ -240,7 +236,7 @@ def test_a_decorated_function_with_static_arguments_gets_another_name() -> None:
     assert "pmap" not in text
     lazy = DECORATED_STATIC.partition("if __name__")[0].replace("unused(x, k)", "main2(x, k)")
     called = after(lazy.replace("    return step", "    main2(ones, 2)\n    return step"))
-    assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))," in called
+    assert "mesh=jax.sharding.Mesh(jax.devices(), ('i',))" in called
     np.testing.assert_array_equal(run(lazy), run(called))
 
 
@@ -409,7 +405,7 @@ COUNTED = {
     "n": {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
     "3": {
         "rows": "twice = jax.pmap(lambda x: 2 * x)\n"
-        "    x = twice(jax.random.split(jax.random.PRNGKey(0), num=3))"
+        "    x = twice(jax.random.split(jax.random.PRNGKey(0), num=3))",
     },
     "n_cores": {
         "rows": "n_cores = int('2')\n    x = np.ones((n_cores,), np.float32)",
@@ -703,7 +699,12 @@ def test_many_sites_of_a_package_share_a_helper() -> None:
         0
     ]
     assert "spmd_map" in after(module, other="import main\nmain.main()\n")
-    assert "per_row" in after(program(sites, main=MAIN.replace("return p_step(x, x)", "pass")))
+    script = program(sites, main=MAIN.replace("return p_step(x, x)", "pass"))
+    assert "per_row" in after(script)
+    package = {"package/main.py": script, "package/__init__.py": "", "other.py": script}
+    files = migrated(package)[0]
+    assert files["package/main.py"].count("spmd_map") == 7  # imported, or defined, and six sites
+    assert "spmd_map" not in files["other.py"]
 
 
 def test_functions_of_other_programs_with_the_same_name_are_no_uses() -> None:

@@ -152,26 +152,3 @@ def _globals(table: symtable.SymbolTable) -> set[str]:
     """The global names that a text reads, in functions as well."""
     found = {s.get_name() for s in table.get_symbols() if s.is_referenced() and s.is_global()}
     return found.union(*map(_globals, table.get_children()))
-
-
-@pytest.mark.libraries
-def test_the_copy_is_adam_with_the_state_of_flax() -> None:
-    flax, optax = pytest.importorskip("flax"), pytest.importorskip("optax")
-    module: dict[str, Any] = {}
-    exec(emit([HelperRequest("Adam")]), module)
-    params = {"w": np.arange(3, dtype=np.float32), "b": np.ones((2, 2), np.float32)}
-    optimizer = module["Adam"](beta1=0.8, weight_decay=0.1).create(params)
-    tx = optax.adamw(0.1, b1=0.8, weight_decay=0.1)
-    state = tx.init(params)
-    for k in range(5):
-        grads = jax.tree.map(lambda x, k=k: np.cos(x + k), params)
-        optimizer = optimizer.apply_gradient(grads, learning_rate=0.1)
-        with jax.numpy_dtype_promotion("standard"):
-            updates, state = tx.update(grads, state, params)
-        params = optax.apply_updates(params, updates)
-    close = lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5)
-    jax.tree.map(close, optimizer.target, params)
-    saved = flax.serialization.to_state_dict(optimizer)
-    assert saved.keys() == {"state", "target"}
-    assert saved["state"]["param_states"]["w"].keys() == {"grad_ema", "grad_sq_ema"}
-    assert saved["state"]["step"] == optimizer.state.step == 5

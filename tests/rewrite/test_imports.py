@@ -81,6 +81,13 @@ def test_names_of_a_module_are_on_one_line_though_an_alias_has_its_own() -> None
     assert in_order(before, before + new) == f"{before}from e import f, g\n"
 
 
+def test_names_of_a_module_that_are_added_are_on_one_line() -> None:
+    added = {"from a import b", "from a import c", "import a"}
+    assert add_imports("x = 1\n", added) == "import a\nfrom a import b, c\n\nx = 1\n"
+    apart = "from e import f\nfrom e import g\n"  # as force_single_line has it
+    assert add_imports(apart, added) == f"import a\nfrom a import b\nfrom a import c\n{apart}"
+
+
 def test_each_section_in_its_order() -> None:
     text = '"""Doc."""\n\nimport sys\n\nimport numpy\n\nx = 1\n'
     added = {"import os", "import jax", "from a import b", "import functools"}

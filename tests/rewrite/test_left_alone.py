@@ -56,6 +56,8 @@ CASES = {
         "the other branch, line 5, has jax.jit of the same function",
     ),
     "a notebook about pmap": ({"pmap_cookbook.ipynb": notebook(CELL)}, "this part of the notebook"),
+    "a demonstration": ({"pmap_1.py": SITE}, "this file, by its name, is about pmap"),
+    "a module of that name": ({"pmap_1.py": SITE, "m.py": "import pmap_1\n"}, None),
     "a jit that a notebook about pmap shows": (
         {"pmap_cookbook.ipynb": notebook("import jax\nstep = jax.jit(jax.pmap(f))")},
         "this part of the notebook",

@@ -86,6 +86,8 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
         case "jax.lax.tie_in", 2, 0:  # nothing is done to make the first
             is_value = isinstance(call.args[0], ast.Name) and isinstance(call.args[1], _ATOMS)
             return _same(file, call, call.args[1]) if is_value else None
+        case "jax.util.unzip2" | "jax.util.unzip3", 1, 0:
+            return _unzipped(file, call, "(), " * int(removed[-1]))
         # The same random bits: it shuffled each line along the axis on its own.
         case "jax.random.shuffle", 2 | 3, _:
             return _with_argument(file, call, "jax.random.permutation", ", independent=True")
@@ -186,6 +188,15 @@ def _same(file: File, call: ast.Call, value: ast.expr) -> SuccessorCall:
     if isinstance(statement, ast.Assign) and [*map(file.text, statement.targets)] == [text]:
         return SuccessorCall((delete(file, statement),))  # `x = x`
     return SuccessorCall((file.replace(call, text),))
+
+
+def _unzipped(file: File, call: ast.Call, empty: str) -> SuccessorCall | None:
+    """The columns of rows, as tuples; what they are if there are no rows."""
+    if any("zip" in scope.names for scope in file.index.opens.values()):
+        return None
+    text = f"tuple(zip(*{file.text(call.args[0])})) or ({empty.rstrip(', ')})"
+    is_all = isinstance(file.index.parents[call], (ast.Assign, ast.Return))
+    return SuccessorCall((file.replace(call, text if is_all else f"({text})"),))
 
 
 def _update(file: File, call: ast.Call, method: str) -> SuccessorCall | None:

@@ -19,7 +19,15 @@ from shardlift.rewrite.changes import Change, Decisions
 from shardlift.rewrite.drafts import finish, helper_modules
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import LONG_HELPERS, SHORT_HELPERS
-from shardlift.rewrite.home import MODULE, Home, find_homes, is_example, is_test, no_home
+from shardlift.rewrite.home import (
+    MODULE,
+    Home,
+    find_homes,
+    is_example,
+    is_test,
+    no_home,
+    with_another,
+)
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
 from shardlift.rewrite.passes import Rendering, render
@@ -164,7 +172,9 @@ class ProjectMigration:
         for path in homes.keys() - asking:  # what a script outside of a package needs stays there
             if at[path] in shared and PurePath(path).is_relative_to(PurePath(at[path]).parent):
                 asking.add(path)
-        return {path: home for path, home in homes.items() if path in asking}
+        homes = {path: home for path, home in homes.items() if path in asking}
+        short = {path: some for path, some in asked.items() if some and path not in names}
+        return homes | with_another(short, self._layout, self._exists)
 
     def _processes(self, files: Sequence[FileResult]) -> tuple[ProcessChoice, ...]:
         """For how many processes the sites of the program are written: at most one line each."""

@@ -5,7 +5,9 @@ one row per device.
 """
 
 import ast
+import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
@@ -396,7 +398,22 @@ def is_small(project: Project) -> bool:
 def _is_script(file: File) -> bool:
     if file.source.cells is not None or _FOLDERS & set(PurePath(file.path).parts[:-1]):
         return True
+    if file.project.package(file.path) in _packages_with_many_sites(file.project):
+        return False
     return may_touch_devices(file, len(file.lines))
+
+
+@remembered
+def _packages_with_many_sites(project: Project) -> set[str]:
+    """The packages whose files share the helper, those that run as scripts, too."""
+    fresh = project.fresh()
+    counts = Counter[str]()
+    for other in fresh.files_with("pmap"):
+        if not other.many_processes:
+            counts[project.package(other.path)] += len(other.mentions)
+    fresh.close()
+    packages = (folder for folder, count in counts.items() if count > FEW_SITES)
+    return {folder for folder in packages if os.path.join(folder, "__init__.py") in project.paths}
 
 
 def _key(file: File, mention: Mention, site: _Site) -> MeshKey:

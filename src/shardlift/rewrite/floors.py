@@ -7,7 +7,7 @@ Found by running the written programs on the last releases of JAX 0.6 to 0.10, o
 from collections.abc import Iterator
 
 from shardlift.rewrite.changes import Change
-from shardlift.source.model import HelperRequest, Kind, Version
+from shardlift.source.model import HelperRequest, Kind, Match, Version
 from shardlift.source.removed_names import ALL, CALLS_SINCE, SINCE, spelled_for
 
 TESTED: Version = (0, 10)  # the oldest JAX on which everything that is written is tested
@@ -18,13 +18,14 @@ _HELPERS: dict[str, Version] = {
     "shard_map_per_device": SITES,
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
-    **dict.fromkeys(("safe_map", "safe_zip", "Adam"), (0,)),
+    **dict.fromkeys(("safe_map", "safe_zip"), (0,)),
 }
+_Made = Change | Match  # what is written, or may be
 _SUCCESSORS = {row.name: row for row in ALL}
 
 
 def floors(
-    changes: tuple[Change, ...], helpers: frozenset[HelperRequest], oldest: Version | None = None
+    changes: tuple[_Made, ...], helpers: frozenset[HelperRequest], oldest: Version | None = None
 ) -> Iterator[Version]:
     """What each change of a file, and each helper, needs; names are for the oldest JAX, too."""
     for change in changes:

@@ -69,8 +69,7 @@ def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) 
         if place is not None:
             names = frozenset[str]().union(*(helpers[path] for path in files))
             kept = _keeping_module(place, files, names, layout)
-            new = _FILE if names - {"Adam"} else "_optimizers.py"
-            module = kept or os.path.join(place.folder, new)
+            module = kept or os.path.join(place.folder, _FILE)
             able = (path for path in notebooks if helpers[path] <= names)
             users = [
                 p for p in able if _imported(layout.package_of(p), [p], groups, layout) == package
@@ -78,6 +77,20 @@ def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) 
             for path in (*files, *users):
                 homes[path] = _home(path, place, module, files, layout, exists)
     return homes
+
+
+def with_another(
+    helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists
+) -> dict[str, Home]:
+    """The files that import another one of these, which holds the same helpers for both."""
+    imported = {path: layout.modules_imported(path) for path in helpers}
+    held = {p: [o for o in imported[p] if helpers[p] <= helpers.get(o, set())] for p in helpers}
+    return {
+        path: Home(other, imported[path][other], no_home(path, layout, exists).own)
+        for path, others in held.items()
+        for other in others
+        if not held[other]
+    }
 
 
 def _groups(paths: Sequence[str], layout: Layout) -> dict[Package, list[str]]:

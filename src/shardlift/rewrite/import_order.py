@@ -12,23 +12,28 @@ _LINE = 79
 
 def in_order(before: str, after: str) -> str:
     """The new text with its imports sorted as isort does it, if the old text had them sorted."""
-    runs = _runs(index_of(before).root)
+    runs = runs_of(index_of(before).root.body)
     orders = (imports_first, by_module)
     order = next((o for o in orders if all(run == sorted(run, key=o) for run in runs)), None)
     if order is None or not runs:
         return after
     lines = split_lines(after)
-    # isort puts `as` on a line of its own anyway.
-    has_one_name_per_line = any(_repeats_a_module(run, aliases=False) for run in runs)
+    one_per_line = has_one_name_per_line(runs)
     old = frozenset(split_lines(before))
-    for run in reversed(_runs(index_of(after).root)):
+    for run in reversed(runs_of(index_of(after).root.body)):
         wanted = sorted(run, key=order)
         first, last = run[0].lineno - 1, run[-1].end_lineno or 0
-        is_split = _repeats_a_module(run) and not has_one_name_per_line
+        is_split = _repeats_a_module(run) and not one_per_line
         if lines[last - 1].endswith("\n") and (run != wanted or is_split):
             texts = ["".join(lines[one.lineno - 1 : one.end_lineno]) for one in wanted]
-            lines[first:last] = texts if has_one_name_per_line else merged(texts, old)
+            lines[first:last] = texts if one_per_line else merged(texts, old)
     return "".join(lines)
+
+
+def has_one_name_per_line(runs: Iterable[list[Import]]) -> bool:
+    """Whether a file imports each name of a module on a line of its own."""
+    # isort puts `as` on a line of its own anyway.
+    return any(_repeats_a_module(run, aliases=False) for run in runs)
 
 
 def merged(statements: Iterable[str], apart: Set[str] = frozenset()) -> list[str]:
@@ -59,11 +64,11 @@ def _repeats_a_module(run: list[Import], aliases: bool = True) -> bool:
     return len(modules) != len(set(modules))
 
 
-def _runs(tree: ast.Module) -> list[list[Import]]:
+def runs_of(body: Iterable[ast.stmt]) -> list[list[Import]]:
     """The imports at the top level, in groups that nothing stands between."""
     runs: list[list[Import]] = []
     last = -1
-    for statement in tree.body:
+    for statement in body:
         if isinstance(statement, Import):
             if statement.lineno != last + 1:
                 runs.append([])

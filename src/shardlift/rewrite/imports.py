@@ -11,7 +11,14 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from itertools import pairwise, takewhile
 
-from shardlift.rewrite.import_order import by_module, imports_first, module_of
+from shardlift.rewrite.import_order import (
+    by_module,
+    has_one_name_per_line,
+    imports_first,
+    merged,
+    module_of,
+    runs_of,
+)
 from shardlift.source.edits import apply_edits, split_lines
 from shardlift.source.file import File
 from shardlift.source.imports import drop_names
@@ -44,11 +51,19 @@ def add_imports(
     first use of a name that they bind, and of the names `needed_by`: helpers that use the imports.
     """
     top = TopLevel(text)
-    for statement in sorted(statements, key=lambda one: (one.startswith("from"), one)):
+
+    def uses(of: Import) -> set[str]:
+        return {*map(bound_name, of.names), *needed_by}
+
+    wanted = [
+        one for one in statements if not _is_there(top.before_use(uses(_parse(one))), _parse(one))
+    ]
+    if not has_one_name_per_line(runs_of(top.body)):
+        wanted = merged(sorted(wanted))
+    for statement in sorted(wanted, key=lambda one: (one.startswith("from"), one)):
         parsed = _parse(statement)
-        uses = {*map(bound_name, parsed.names), *needed_by}
-        if not _is_there(top.before_use(uses), parsed):
-            top.insert(parsed, *_place(top, parsed, statement, own, top.end_of_imports(uses)))
+        place = _place(top, parsed, statement, own, top.end_of_imports(uses(parsed)))
+        top.insert(parsed, *place)
     return "".join(top.lines)
 
 

@@ -67,10 +67,11 @@ class Layout:
         """The modules of the project from which a file imports names, each as it is spelled."""
         graph, spelled = self._project.graph, dict[str, str]()
         for name in graph.imported(path):
-            module = imported_module(path, name.level, name.module)
-            target = graph.find(tuple(module.split(".")), path) if name.module else None
-            if target is not None and target != path:
-                spelled[target] = f"{'.' * name.level}{name.module}"
+            for module in filter(None, (name.module, ".".join(name.parts))):
+                full = imported_module(path, name.level, module)
+                target = graph.find(tuple(full.split(".")), path)
+                if target is not None and target != path:
+                    spelled[target] = f"{'.' * name.level}{module}"
         return spelled
 
     def is_imported(self, path: str, by: str) -> bool:

@@ -20,6 +20,7 @@ from shardlift.source.reaching import guards
 from shardlift.source.scopes import position
 
 _ABOUT_PMAP = re.compile(r"(?i)pmap")
+_DEMONSTRATES = re.compile(r"(?i)[\d_]*(jax_)?pmap")
 # Folders for code of others, and projects that map functions and are often copied.
 _OF_OTHERS = frozenset({"third_party", "thirdparty", "vendor", "vendored", "_vendor", "external"})
 _COPIED = frozenset({"kfac_jax", "brax", "mctx", "t5x", "clu", "scenic", "rlax", "folx"})
@@ -34,7 +35,8 @@ def why_left_alone(file: File, mention: Mention) -> str | None:
     if (reason := _why_file_left_alone(file)) is not None:
         return reason
     if explains_pmap(file, mention.node):
-        return "this part of the notebook is about pmap: its text has to change along"
+        part = "this part of the notebook" if file.source.cells else "this file, by its name,"
+        return f"{part} is about pmap: its text has to change along"
     if _tests_pmap(file, mention):
         return "this test is about pmap, and the code that it tests maps nothing itself"
     if (other := _other_branch(file, mention)) is not None:
@@ -79,10 +81,14 @@ def _modules(project: Project) -> list[str]:
 
 
 def explains_pmap(file: File, node: ast.AST) -> bool:
-    """Whether a notebook is about pmap, by its name or by the heading and the text above a cell."""
+    """Whether a notebook is about pmap, by its name or by the heading and the text above a cell.
+
+    Or a script, by its name: `pmap_1.py`.
+    """
     cells = file.source.cells
     if cells is None:
-        return False
+        is_named = _DEMONSTRATES.match(PurePath(file.path).stem) is not None
+        return is_named and not is_test(file.path) and not file.project.graph.importers(file.path)
     heading = cells.heading(position(node)[0])
     return any(map(_ABOUT_PMAP.search, (PurePath(file.path).stem, heading)))
 

@@ -10,6 +10,7 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.left_alone import explains_pmap
 from shardlift.rewrite.nested import is_repair
 from shardlift.rewrite.passes import STEPS
+from shardlift.rewrite.removed_names import why_too_new
 from shardlift.rewrite.sites import count, leaving_sites, rewrite_if_most, why_all_stay
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN
@@ -27,7 +28,7 @@ def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     """The command after which a finding is gone. What `settle` has to decide is left open."""
     if Kind.NAME in rule.rewritten_as and match.edits:
         shown = rule.level is Level.SLOW and explains_pmap(file, match.node)
-        return Rewriter.HAND if shown else Rewriter.FIX
+        return Rewriter.HAND if shown or why_too_new(file, match) else Rewriter.FIX
     if not rule.rewritten_as - {Kind.NAME}:
         return Rewriter.HAND
     if match.file is not None:
@@ -51,7 +52,7 @@ def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
     changes = _changes_at(file, rule, node)
     if not changes:
         return _rewriter_elsewhere(file, node) if rule.rewritten_as & MAPS else Rewriter.HAND
-    if not all(change.edits for change in changes):
+    if any(not change.edits or why_too_new(file, change) for change in changes):
         return Rewriter.HAND
     if all(is_repair(file, change) for change in changes):
         return Rewriter.FIX

@@ -18,6 +18,7 @@ from shardlift.rewrite.changes import Change, ChangeId, notebook_id
 from shardlift.rewrite.goal import Goal, Step
 from shardlift.rewrite.nested import is_repair
 from shardlift.rewrite.notebook import edit_cells
+from shardlift.rewrite.removed_names import why_too_new
 from shardlift.source.edits import apply_edits, origin
 from shardlift.source.file import File
 from shardlift.source.model import Edit, HelperRequest, Kind, Match, Span
@@ -157,6 +158,9 @@ def render(
             break
         rendering.make(current, chosen)
         current = File(rendering.source, file.project)
+    if rendering.raw is None:  # what the first pass left, others may have made possible
+        made = {(change.id, change.name) for change in rendering.changes if change.name}
+        rendering.refused = [x for x in rendering.refused if (x.id, x.name) not in made]
 
 
 def one_pass(
@@ -169,8 +173,8 @@ def one_pass(
         for match in step(file, goal):
             if goal is Goal.FIX and not is_repair(file, match):
                 continue
-            reason = reason_to_leave(file, match) if match.edits else None
-            if reason is not None:
+            reason = match.edits and (why_too_new(file, match) or reason_to_leave(file, match))
+            if isinstance(reason, str):
                 match = Match(match.node, reason, kind=match.kind)
             (wanted if match.edits else refused).append(match)
     return _without_overlaps(file, keep_aligned(file, wanted)), refused

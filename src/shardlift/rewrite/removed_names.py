@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 from shardlift.check.renames import guarded_uses
 from shardlift.check.rules import all_rules
+from shardlift.rewrite.floors import floors
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.left_alone import explains_pmap
-from shardlift.source.file import File
-from shardlift.source.model import Kind, Level, Match
-from shardlift.source.removed_names import ALL
+from shardlift.source.file import File, remembered
+from shardlift.source.model import MAPS, Kind, Level, Match, dotted
+from shardlift.source.removed_names import ALL, all_gone
+from shardlift.source.scopes import FUNCTIONS
 
 
 def rewrite(file: File, goal: Goal) -> Iterator[Match]:
@@ -28,3 +30,37 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     for node, row, guard in guarded_uses(file, ALL):
         where = f"guarded on line {file.span(guard).line}"
         yield Match(node, f"{row.name} is {where}", kind=Kind.NAME, skipped=True)
+
+
+@remembered
+def lost(file: File) -> list[Match]:
+    """The removed names of a file that have no successor."""
+    return [m for m in rewrite(file, Goal.SHARD_MAP) if not m.edits and not m.skipped]
+
+
+@remembered
+def needed_on_import(file: File) -> list[tuple[str, str]]:
+    """Those without which a file cannot be imported, and of flax's in files that it imports."""
+    graph, paths = file.project.graph, [file.path]
+    for path in paths:
+        paths += sorted(graph.targets(path) - {*paths})
+    return [
+        (other.path, match.name)
+        for other in (file, *file.project.files_with("flax", among=paths[1:]))
+        for match in lost(other)
+        if match.name
+        and not any(isinstance(node, FUNCTIONS) for node in other.index.ancestors(match.node))
+    ]
+
+
+def why_too_new(file: File, match: Match) -> str | None:
+    """Why a change waits: it needs a JAX that the file does not run with, now or after it."""
+    settings = file.project.settings
+    needed = max(floors((match,), match.helpers, (0,)), default=(0,))
+    if match.kind in MAPS or needed <= (settings.oldest or (0,)):
+        return None
+    for _, name in needed_on_import(file):
+        row = all_gone(settings).get(name)
+        if settings.oldest or row is None or name.startswith("flax.") or row.gone <= needed:
+            return f"it needs JAX {dotted(needed)}, where this file does not run: it needs {name}"
+    return None

@@ -43,7 +43,7 @@ from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN, MappedBy, Mention, Unfollowed, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.project import Project
-from shardlift.source.scopes import FUNCTIONS, end, last_name, position
+from shardlift.source.scopes import end, last_name, position
 from shardlift.source.sites import Role
 from shardlift.source.text import has_comment
 
@@ -210,28 +210,12 @@ def count(file: File) -> tuple[int, int]:
 
 def _why_stuck(file: File) -> str | None:
     """Why a file does not run on the target whatever becomes of its sites."""
-    for match in _lost(file):
+    for match in removed_names.lost(file):
         name = match.name or file.brief(match.node)
         return f"this file needs {name}, which is removed and has to be replaced by hand first"
-    graph, paths = file.project.graph, [file.path]
-    for path in paths:
-        paths += sorted(graph.targets(path) - {*paths})
-    for other in file.project.files_with("flax", among=paths[1:]):
-        for match in _lost(other):
-            is_later = any(
-                isinstance(node, FUNCTIONS) for node in other.index.ancestors(match.node)
-            )
-            if match.name and not is_later:
-                where = f"{other.path}, which it imports,"
-                return f"{where} needs {match.name}: that has to be replaced by hand first"
+    for path, name in removed_names.needed_on_import(file):
+        return f"{path}, which it imports, needs {name}: that has to be replaced by hand first"
     return None
-
-
-@remembered
-def _lost(file: File) -> list[Match]:
-    """The removed names of a file that have no successor."""
-    matches = removed_names.rewrite(file, Goal.SHARD_MAP)
-    return [match for match in matches if not match.edits and not match.skipped]
 
 
 def _write_out(

@@ -70,15 +70,15 @@ class Project:
             if not path.endswith(".ipynb"):  # however the modules that it imports are run elsewhere
                 same = self.graph.is_same_program
                 evidence = [e for e in self._evidence if same(path, e.path)]
-                package = self._package(path)
+                package = self.package(path)
                 evidence = evidence or [
-                    e for e in self._evidence if e.many and self._package(e.path) == package
+                    e for e in self._evidence if e.many and self.package(e.path) == package
                 ]
             first = min(evidence, key=lambda e: (e.many, e.path != path, e.path), default=None)
             self._evidence_of[path] = first
         return self._evidence_of[path]
 
-    def _package(self, path: str) -> str:
+    def package(self, path: str) -> str:
         """The folder of the outermost package that a file is in, or the folder of a script."""
         folder = os.path.dirname(path)
         while folder and os.path.join(os.path.dirname(folder), "__init__.py") in self._known:

@@ -31,6 +31,11 @@ EARLY = "import jax\nf = helper(jax)\nimport sys\n"
             {"helper"},
             "import functools\nf = helper(functools)\n",
         ),
+        (
+            "'D'; import jax; helper(jax)\n",
+            (),
+            "import functools\n\n'D'; import jax; helper(jax)\n",
+        ),
     ],
 )
 def test_before_the_first_use(text: str, needed_by: set[str], expected: str) -> None:

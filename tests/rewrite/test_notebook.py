@@ -122,7 +122,7 @@ PART, NEW_PART = "y = jax.partial(f)", "y = functools.partial(f)"
         ([f"{IF_TPU}import jax\nx = jax.devices()"], ["import jax\nx = jax.devices()"]),
         # A cell that is emptied goes; one that was empty stays.
         (["", "\n", TPU, JAX, XLA], ["", "\n", JAX, PLATFORM]),
-        ([JAX, TPU, f"# TPU\n{TPU}"], [JAX]),
+        ([JAX, TPU, f"# TPU\n{TPU}", f"#@title TPU\n{TPU}"], [JAX]),
         ([TPU], [JAX]),
         # Cells run from the first to the last.
         ([XLA, JAX], [f"{JAX}\n{PLATFORM}", JAX]),

@@ -89,6 +89,14 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\nif colab():\n    pass\n",
         ),
         ("from jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = 1\n", "x = 1\n"),
+        (
+            "import os\n# TPU\nfrom jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\nx = os\n",
+            "import os\nx = os\n",
+        ),
+        (
+            "import os\n# TPU\nfrom jax.tools.colab_tpu import setup_tpu\nsetup_tpu()\ntpu = os\n",
+            "import os\n# TPU\ntpu = os\n",
+        ),
         (  # with the branch that is about nothing else
             "from jax.tools import colab_tpu\nimport os\ndef f():\n    if 'TPU' in os.environ:\n"
             "        colab_tpu.setup_tpu()\n    return 1\n",

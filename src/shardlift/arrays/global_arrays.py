@@ -70,12 +70,10 @@ def _with_specs(tree: Any, spec: Any) -> list[tuple[str, Any, Any]]:
         for below, leaf in jax.tree_util.tree_flatten_with_path(subtree)[0]:
             out.append((jax.tree_util.keystr((*at, *below)) or "<leaf>", leaf, leaf_spec or _P()))
 
-    jax.tree_util.tree_map_with_path(add, spec, tree, is_leaf=_is_spec)
+    jax.tree_util.tree_map_with_path(
+        add, spec, tree, is_leaf=lambda x: x is None or isinstance(x, PartitionSpec)
+    )
     return out
-
-
-def _is_spec(x: Any) -> bool:
-    return x is None or isinstance(x, PartitionSpec)
 
 
 _P: Any = PartitionSpec

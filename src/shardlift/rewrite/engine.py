@@ -32,7 +32,6 @@ from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
 from shardlift.rewrite.passes import Rendering, render
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
-from shardlift.source.file import File
 from shardlift.source.model import HelperRequest, Kind
 from shardlift.source.project import Project
 from shardlift.source.settings import Settings
@@ -206,8 +205,8 @@ class ProjectMigration:
     def _target(self) -> GlobalTarget:
         from shardlift.rewrite.device_axis.rewrites import GlobalTarget  # most runs need none
 
-        files = (_parse(self._project, path) for path in self._paths)
-        return GlobalTarget(filter(None, files), self._facts, self._goal)
+        files = self._project.files_where(lambda _: True)
+        return GlobalTarget(files, self._facts, self._goal)
 
     def _to_global(self, decisions: Decisions) -> _Stage:
         starts: Mapping[str, Rendering] = {}
@@ -274,13 +273,6 @@ class _Stage:
 
 def _maps(changes: Iterable[Change]) -> bool:
     return any(change.kind in (Kind.SITE, Kind.VALUE) for change in changes)
-
-
-def _parse(project: Project, path: str) -> File | None:
-    try:
-        return project.file(path)
-    except (UnreadableError, OSError, RecursionError):
-        return None
 
 
 def _source(path: str, read: Callable[[str], bytes], starts: Mapping[str, Rendering]) -> Source:

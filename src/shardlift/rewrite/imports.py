@@ -224,7 +224,7 @@ class TopLevel:
             is_doc = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
             if not is_doc and not future:
-                break
+                return min(line, statement.lineno)  # `"""Doc."""; import jax`
             line = (statement.end_lineno or 0) + 1
         return line
 

@@ -11,6 +11,7 @@ from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
 from shardlift.source.notebook import python_of_cell, source_of_cell
 from shardlift.source.scopes import grouped
+from shardlift.source.statements import ON_COLAB
 
 _SPACE = " \t\r\n"
 # What has to run before JAX is imported, or before its first array.
@@ -81,11 +82,10 @@ def words_of_magics(raw: str) -> set[str]:
 
 
 def emptied_cells(before: str, raw: str) -> list[int]:
-    """The numbers of the cells whose code is all taken out by edits."""
-    pairs = enumerate(zip(_cells(before), _cells(raw), strict=True), start=1)
-    return [
-        n for n, (old, new) in pairs if _code(old.value).strip() and not _code(new.value).strip()
-    ]
+    """The numbers of the cells whose code is all taken out by edits, but for the title of a TPU."""
+    pairs = zip(_cells(before), _cells(raw), strict=True)
+    codes = enumerate(((_code(old.value), _code(new.value)) for old, new in pairs), start=1)
+    return [n for n, (old, new) in codes if old != new and not ON_COLAB.sub("", new).strip()]
 
 
 def without_cells(raw: str, numbers: Iterable[int]) -> str:

@@ -12,6 +12,9 @@ from shardlift.source.text import usual_quote
 
 # Functions that do nothing but look, in a test.
 _LOOKS = frozenset({"str", "get_ipython", "get", "getenv", "len", "bool"})
+# A comment on Colab or its TPU, and what is deleted of its set-up.
+ON_COLAB = re.compile(r"^\s*#.*(colab|tpu).*", re.IGNORECASE | re.MULTILINE)
+_SETS_UP_TPU = re.compile(r"colab_tpu|setup_tpu")
 # Comments for tools and notebooks, such as `# fmt: off`, `# %%` and `#@title`.
 _FOR_TOOLS = re.compile(rb"#\s*(@|%%|!|\w+: *(off|on|skip|disable|enable|noqa|ignore)\b)")
 
@@ -55,8 +58,8 @@ def delete_with_gap(file: File, statement: ast.stmt) -> Edit:
     """Delete the lines of a statement, the blank lines above it, and its comment on Colab."""
     cells, first = file.source.cells, _first_line(file, statement)
     while first > 1 and (cells is None or first not in cells.first_lines):
-        above = line_bytes(file, first - 1).strip().lower()
-        if above and not (above.startswith(b"#") and re.search(rb"colab|tpu", above)):
+        above = file.lines[first - 2].strip()
+        if above and not ON_COLAB.match(above):
             break
         first -= 1
     return cut(file, (first, 0), _line_below(file, statement, first))
@@ -97,7 +100,8 @@ def _first_line(file: File, statement: ast.stmt) -> int:
     below = (statement.end_lineno or start) + 1
     if below <= len(file.lines) and below not in edges:
         following = line_bytes(file, below)
-        if following.strip() and not following[:column].strip():
+        is_beside = following.strip() and not following[:column].strip()
+        if is_beside and not _speaks_of_set_up(file, start, below):
             return start
     block = block_of(file, statement)
     before = block[: block.index(statement)][-1:]
@@ -111,6 +115,14 @@ def _first_line(file: File, statement: ast.stmt) -> int:
             return start
         first -= 1
     return start if first == 1 and cells is None else first  # a file starts with its licence
+
+
+def _speaks_of_set_up(file: File, first: int, below: int) -> bool:
+    """Whether a comment is about the set-up of a TPU that goes, and about no line that is below."""
+    if not _SETS_UP_TPU.search(file.lines[first - 1]) or not ON_COLAB.match(file.lines[first - 2]):
+        return False
+    following = takewhile(str.strip, file.lines[below - 1 :])
+    return not any("tpu" in line.lower() and not _SETS_UP_TPU.search(line) for line in following)
 
 
 def delete_setting(file: File, key: ast.AST) -> tuple[Edit, ...]:

@@ -109,7 +109,10 @@ class CollectiveComparison:
         finding = self.pair.measure(call, Part.INSIDE, arrays, (left, right))
         if finding is None or finding.close:
             return None
-        counts = [_count_backward(forms) for forms in forms_of(sides)]
+        counts = [  # of the backward pass
+            sum(form.backward and form.role is ArrayRole.RESULT for form in forms)
+            for forms in forms_of(sides)
+        ]
         is_twice = counts[0] < counts[1] and _is_summed_before(results[1], sides[1])
         cause = cause_of(*results, arrays, is_twice, self.pair.devices)
         return dataclasses.replace(finding, cause=cause) if cause else finding
@@ -164,11 +167,6 @@ def _is_output(sample: Sample, array: CapturedArray) -> bool:
         return True
     outputs = sample.outputs.digests if sample.outputs else ()
     return is_only_returned(array.form) and any(same_digest(array.digest, x) for x in outputs)
-
-
-def _count_backward(forms: Sequence[ArrayForm]) -> int:
-    """The number of collectives in the backward pass."""
-    return sum(form.backward and form.role is ArrayRole.RESULT for form in forms)
 
 
 def _name(form: ArrayForm) -> str:

@@ -701,10 +701,18 @@ def test_many_sites_of_a_package_share_a_helper() -> None:
     assert "spmd_map" in after(module, other="import main\nmain.main()\n")
     script = program(sites, main=MAIN.replace("return p_step(x, x)", "pass"))
     assert "per_row" in after(script)
-    package = {"package/main.py": script, "package/__init__.py": "", "other.py": script}
+    package = {"package/main.py": script, "package/__init__.py": "", "other.py": program()}
     files = migrated(package)[0]
     assert files["package/main.py"].count("spmd_map") == 7  # imported, or defined, and six sites
     assert "spmd_map" not in files["other.py"]
+    shared = migrated(
+        {
+            "main.py": program() + "import package.module\n",
+            "package/module.py": module,
+            "package/__init__.py": "",
+        }
+    )[0]
+    assert "spmd_map(step" in shared["main.py"]
 
 
 def test_functions_of_other_programs_with_the_same_name_are_no_uses() -> None:

@@ -17,7 +17,6 @@ from shardlift.rewrite.explicit_sites import (
     STATIC,
     ExplicitSite,
     explicit_sites,
-    is_small,
     is_written_out,
 )
 from shardlift.rewrite.forms import PER_DEVICE, between, decorators, edits_of, form_of, has_comments
@@ -150,8 +149,8 @@ def _explicit(file: File) -> dict[Mention, ExplicitSite | str]:
 
 
 def _shares_helper(file: File) -> bool:
-    """Whether a site needs the helper: the others of its file, or small program, use it, too."""
-    if file.source.cells is not None or not is_small(file.project):
+    """Whether a site has the helper because others of its file or program need it."""
+    if file.source.cells is not None:
         return _needs_helper(file)
     graph, needy = file.project.graph, _need_helper(file.project)
     return any(path == file.path or graph.is_same_program(file.path, path) for path in needy)
@@ -166,8 +165,11 @@ def _need_helper(project: Project) -> list[str]:
 def _needs_helper(file: File) -> bool:
     """Whether a site of a file can have the helper, and no text of its own."""
     sites = _read(file)[1]
-    forms = _explicit(file).items()
-    return any(isinstance(form, str) and _rename(file, m, sites[m]).edits for m, form in forms)
+    forms = _explicit(file)
+    return any(
+        not isinstance(forms.get(m), ExplicitSite) and _rename(file, m, sites[m]).edits
+        for m in sites
+    )
 
 
 @remembered

@@ -130,9 +130,12 @@ def test_what_they_need_is_said(project: Path) -> None:
     requirements.write_text("jax>=0.4\nchex==0.1.5\noptax<0.9\n")
     (project / "README.md").write_text("# P\n\n    pip install 'jax[cuda12_pip]==0.4.20'\n")
     said = migrate("pkg").stderr
-    why = "not edited: older ones do not run on JAX 0.12.\n"
+    why = "not edited: older ones do not run there.\n"
     told = "README.md:3: jax[cuda12_pip]==0.4.20 has to be jax[cuda12]>=0.7, and is not edited: it"
-    assert f"- requirements.txt:2: chex==0.1.5 has to be chex>=0.1.85, and is {why}" in said
+    assert (
+        f"- requirements.txt:2: chex==0.1.5 has to be chex>=0.1.85 for JAX 0.12, and is {why}"
+        in said
+    )
     requirements.write_text("flax==0.12.7\n")
     assert f"newer.\n- {told}" in migrate("pkg").stderr
     (project / "README.md").unlink()
@@ -149,11 +152,11 @@ def test_what_they_need_is_said(project: Path) -> None:
 @pytest.mark.parametrize(
     ("required", "said"),
     [
-        ("jax>=0.4,<=0.4.37", "jax>=0.12, and is not edited: it keeps JAX 0.12 away"),
-        ("jax==0.4.30", "jax>=0.12, and is not edited: it keeps JAX 0.12 away"),
+        ("jax>=0.4,<=0.4.37", "jax>=0.12 for JAX 0.12, and is not edited: to let it in is"),
+        ("jax==0.4.30", "jax>=0.12 for JAX 0.12, and is not edited: to let it in is"),
         ("jax<0.13", ""),
-        ("dm-haiku==0.0.5", "dm-haiku>=0.0.16, and is not edited: older ones do not run on"),
-        ("flax<0.7", "flax>=0.12.7, and is not edited: older ones do not run on JAX 0.12"),
+        ("dm-haiku==0.0.5", "dm-haiku>=0.0.16 for JAX 0.12, and is not edited: older"),
+        ("flax<0.7", "flax>=0.12.7 for JAX 0.12, and is not edited: older ones do not run there"),
     ],
 )
 def test_fix_names_what_keeps_the_newest_jax_away(project: Path, required: str, said: str) -> None:

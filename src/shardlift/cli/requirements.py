@@ -25,6 +25,7 @@ _BOUND = re.compile(
     r"""(?:^[ \t-]*|['"])((?!jax(?:lib)?\b|flax\b)[\w-]+)[ \t]*(?:==|<=?)[ \t]*([\d.]*\d)""",
     re.MULTILINE,
 )
+_OLDER = "older ones do not run there"
 _FEW = 5  # so many pins show that all packages of an environment are listed
 
 
@@ -36,6 +37,7 @@ class RaisedPin:
     new: str
     line: int
     why_left: str = ""  # why it is not edited; empty if it is
+    newest: Version | None = None  # the JAX that it is for, if the new text runs without it
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ def _keeping_away(
     """The requirements that let in no JAX as new as this one, or no flax that runs on it."""
     for pin in pins:
         flax = newest_flax([pin.text])
-        needed, why = jax, f"it keeps JAX {dotted(jax)} away, which is yours to decide"
+        needed, why = jax, "to let it in is yours to decide"
         if flax is not None:
-            needed, why = oldest_flax(jax), f"older ones do not run on JAX {dotted(jax)}"
+            needed, why = oldest_flax(jax), _OLDER
         if not pin.group and pin.keeps_away(needed):
             line = _line_of(_text(pin.path, read), max(pin.start, 0))
-            yield RaisedPin(pin, pin.with_lower_bound(needed), line, why)
+            yield RaisedPin(pin, pin.with_lower_bound(needed), line, why, jax)
 
 
 def _old_pythons(
@@ -127,8 +129,7 @@ def _old_libraries(
             working = oldest_working(name, dotted(jax))
             if working and Release(number) < Release(working.version):
                 pin, line = Pin(path, bound[0].strip(" \t'\"-")), _line_of(text, bound.start(1))
-                why = f"older ones do not run on JAX {dotted(jax)}"
-                yield RaisedPin(pin, f"{name}>={working.version}", line, why)
+                yield RaisedPin(pin, f"{name}>={working.version}", line, _OLDER, jax)
 
 
 def _told(config: Config, needed: Version, read: Callable[[str], bytes]) -> Iterator[RaisedPin]:
@@ -236,6 +237,7 @@ def needs(
     for change in requirements.raised:
         pin, why = change.pin, change.why_left
         where, old, new = code(f"{pin.path}:{change.line}"), code(pin.text), code(change.new)
+        new += f" for JAX {dotted(change.newest)}" if change.newest else ""
         if not why:
             yield f"{before}{where}: {old} -> {new}"
         else:

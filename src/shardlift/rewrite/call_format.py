@@ -11,7 +11,7 @@ from functools import lru_cache
 from shardlift.source.scopes import index_of
 from shardlift.source.text import usual_quote
 
-_WIDTHS = (80, 88, 100, 120)
+_WIDTHS = (80, 88, 100, 120, 150, 200)
 # Formatters leave addresses, comments, words to other tools and long strings on one line.
 _NEVER_BROKEN = re.compile(r"""http|^\s*#|#\s*(\w+:|noqa)|"[^"]{30,}"|'[^']{30,}'""")
 _FEW = 3  # lines that are longer than others may be

@@ -201,7 +201,7 @@ def count(file: File) -> tuple[int, int]:
     if file.path not in counts:
         changed = {match.node for match in (*_refused(file), *_plain(file)) if match.edits}
         sites = [site for site in file.sites if site.role is Role.MAP]
-        kept = {site.node for site in sites if site.transform.origin in OWN}
+        kept = {site.node for site in sites if site.transform.origin in OWN | _OTHER.keys()}
         kept |= {match.node for match in _refused(file) if match.message == PASSED_ON}
         kept -= changed
         rest = (m for m in file.mentions if m.node in kept)

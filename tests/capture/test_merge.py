@@ -66,9 +66,7 @@ def test_what_is_seen_by_one_process_only_is_kept() -> None:
     extra = site(function="only_here", processes=(1,))  # on the same line
     moves = (Move("x", HOST, SPLIT, 8, 2, MovedBy.PROGRAM),)
     two = dataclasses.replace(
-        two,
-        sites=(extra, dataclasses.replace(two.sites[0], moves=moves)),
-        unseen=("this",),
+        two, sites=(extra, dataclasses.replace(two.sites[0], moves=moves)), unseen=("this",)
     )
     both = merge([one, two])
     assert [s.function for s in both.sites] == ["train_step", "only_here"]

@@ -40,10 +40,7 @@ CLAIMS = {
     "SL703 default": ("smap(f, P('i'), P())(x)", "ValueError"),
     "SL703 silent": ("smap(f, P('i'), P(), check_vma=False)(x).shape", [1, 3]),
     # JAX trips over an assertion of its own here; a better error would do as well.
-    "SL704": (
-        "raises(lambda: smap(lambda v: lax.psum(v, 'batch'), P('i'), P())(x))",
-        True,
-    ),
+    "SL704": ("raises(lambda: smap(lambda v: lax.psum(v, 'batch'), P('i'), P())(x))", True),
     "SL705": ("smap(jnp.sum, P('i'), P('i'))(x)", "ValueError"),
     "SL708": ("smap(lambda k: jax.random.normal(k, (4,)), P('i'), P('i'))(keys)", "ValueError"),
     "SL709": ("smap(lambda v: v + sharded, P('i'), P('i'))(x).shape", [64, 3]),

@@ -47,10 +47,7 @@ AFTER = ("", "'''python\n2\n'''\n", "'''sh\ntrue\n'''\n")  # an error that is no
     ],
 )
 def test_what_holds_passes_and_nothing_else(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    error: type[Exception] | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, error: type[Exception] | None
 ) -> None:
     with contextlib.nullcontext() if error is None else pytest.raises(error):
         _run(tmp_path, monkeypatch, text)

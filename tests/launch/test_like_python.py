@@ -19,7 +19,7 @@ RUN = ("-m", "shardlift.cli", "run", "-q")
 
 # What is different, and has to be.
 EXPECTED = {
-    "interpreter: meta path",  # where the imports of jax and of its modules are noticed
+    "interpreter: meta path"  # where the imports of jax and of its modules are noticed
 }
 # The random numbers of the JAX that a program was written for.
 OLD = {"jax: values: jax_threefry_partitionable"}

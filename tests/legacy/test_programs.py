@@ -72,8 +72,7 @@ def test_two_processes(tmp_path: Path):
     out = tmp_path / "out.json"
     program = HERE / "programs" / "processes.py"
     done = children.run(
-        [*RUN, "--processes", "2", "--devices", "2", program, "--out", out],
-        env=ENV,
+        [*RUN, "--processes", "2", "--devices", "2", program, "--out", out], env=ENV
     )
     assert done.returncode == 0, done.stderr
     recorded = json.loads((HERE / "recorded" / "processes.json").read_text())

@@ -34,10 +34,7 @@ def test_the_parts_of_a_site():
 def test_what_the_program_moves_is_taken_off_the_dispatch():
     moved = site(
         moves=(Move("x", HOST, SPLIT, 400, 2, MovedBy.PROGRAM),),  # on 2 of 4 calls looked at
-        times=Times(
-            call=distribution(*[0.004] * 10),
-            probes=distribution(0.002, 0.002, 0.002),
-        ),
+        times=Times(call=distribution(*[0.004] * 10), probes=distribution(0.002, 0.002, 0.002)),
     )
     parts = parts_of(moved)
     assert parts.moving == pytest.approx(0.010, rel=0.04)

@@ -405,7 +405,7 @@ COUNTED = {
     "n": {"rows": "n = 0 or jax.device_count(); x = np.arange(n, dtype=np.float32)"},
     "3": {
         "rows": "twice = jax.pmap(lambda x: 2 * x)\n"
-        "    x = twice(jax.random.split(jax.random.PRNGKey(0), num=3))",
+        "    x = twice(jax.random.split(jax.random.PRNGKey(0), num=3))"
     },
     "n_cores": {
         "rows": "n_cores = int('2')\n    x = np.ones((n_cores,), np.float32)",

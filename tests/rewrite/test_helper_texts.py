@@ -152,3 +152,21 @@ def _globals(table: symtable.SymbolTable) -> set[str]:
     """The global names that a text reads, in functions as well."""
     found = {s.get_name() for s in table.get_symbols() if s.is_referenced() and s.is_global()}
     return found.union(*map(_globals, table.get_children()))
+
+
+@pytest.mark.libraries
+def test_the_copy_is_adam_with_the_state_of_flax() -> None:
+    flax, optax = pytest.importorskip("flax"), pytest.importorskip("optax")
+    module: dict[str, Any] = {}
+    exec(emit([HelperRequest("Adam")]), module)
+    params, tx = {"w": np.arange(3, dtype=np.float32)}, optax.adamw(0.1, weight_decay=0.1)
+    optimizer, state = module["Adam"](weight_decay=0.1).create(params), tx.init(params)
+    for _ in range(5):
+        grads = jax.tree.map(np.cos, params)
+        optimizer = optimizer.apply_gradient(grads, learning_rate=0.1)
+        with jax.numpy_dtype_promotion("standard"):
+            updates, state = tx.update(grads, state, params)
+        params = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(optimizer.target["w"], params["w"], rtol=1e-5)
+    saved = flax.serialization.to_state_dict(optimizer)["state"]["param_states"]["w"]
+    assert saved.keys() == {"grad_ema", "grad_sq_ema"}

@@ -90,10 +90,7 @@ PLAIN = [
         "def f(x):\n    from flax.jax_utils import (\n        pmean,\n"
         "    )\n    return replicate(x)\n",
     ),
-    (
-        "from flax.jax_utils import unreplicate as u\nsave(u(s))\n",
-        "save(unreplicate(s))\n",
-    ),
+    ("from flax.jax_utils import unreplicate as u\nsave(u(s))\n", "save(unreplicate(s))\n"),
     (
         "from flax.jax_utils import unreplicate\nimport jax\n"
         "y = jax.pmap(f, in_axes=None)(unreplicate(s))\nz = unreplicate(y)\n",

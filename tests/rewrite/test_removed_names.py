@@ -496,7 +496,8 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
                 "type(x) is OLD:\n    x = x[0]",
             )
         ),
-        ("from flax import optim\nopt = optim.Adam()\n", "removed in flax 0.6"),
+        ("from flax import optim\nopt = optim.WeightNorm(optim.Adam())\n", "removed in flax 0.6"),
+        ("import flax\nflax.optim.Adam().create(flax.nn.Model(m))\n", "or use optax.adam"),
         ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
         ("from jax._src.numpy.util import _wraps\nf = _wraps(g)\n", "write functools.wraps"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
@@ -698,6 +699,29 @@ def test_a_file_takes_the_copy_of_one_that_it_imports() -> None:
 )
 def test_names_that_mean_something_else_are_not_used(text: str) -> None:
     assert migrated(text) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from flax import struct, optim\nopt = optim.Adam(1e-3).create(p)\n", "opt = Adam(1e-3)."),
+        ("from flax.optim import Adam\nopt = Adam()\n", "opt = Adam()\n"),
+        ("import flax\nx: flax.optim.Optimizer = flax.optim.Adam()\n", "x: Any = Adam()\n"),
+        ("import flax\nf(flax.nn.relu, flax.optim.Adam())\n", "f(flax.linen.relu, Adam())\n"),
+    ],
+)
+def test_the_adam_of_flax_is_copied(before: str, after: str) -> None:
+    text = migrated(before, Goal.FIX)
+    assert f"\n{after}" in text
+    assert "class Adam:" in text
+    assert not set(before.splitlines()) & set(text.splitlines()) - {"import flax", after.strip()}
+
+
+def test_scripts_share_the_copy_of_adam() -> None:
+    contents = dict.fromkeys(("/p/a.py", "/p/b.py"), b"import flax\nopt = flax.optim.Adam(0)\n")
+    done = migrate(list(contents), contents.__getitem__, lambda path: path == "/p/.git", Goal.FIX)
+    assert [module.path for module in done.helper_modules] == ["/p/_optimizers.py"]
+    assert all("from _optimizers import Adam\n" in file.after for file in done.files)
 
 
 def test_an_unused_function_of_jax_util_is_not_copied() -> None:

@@ -155,10 +155,7 @@ def test_one_name_changes(line: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (
-            "f = jax.pmap(jax.pmap(g, 'j'), 'i')",
-            "f = jax.jit(shard_map_per_device(g, ('i', 'j')))",
-        ),
+        ("f = jax.pmap(jax.pmap(g, 'j'), 'i')", "f = jax.jit(shard_map_per_device(g, ('i', 'j')))"),
         (
             "@functools.partial(jax.pmap, axis_name='i')\n@jax.pmap\ndef f(x): ...",
             "@jax.jit\n@functools.partial(shard_map_per_device, axis_name=('i', '_devices_1'))\n"

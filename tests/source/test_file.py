@@ -22,10 +22,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "f(1)": "f(1)",
         "a = 1\nb = a\nc = b\nd = c\ne = d\nf = e\nf": "a",
     },
-    File.text: {
-        "f(x)": "f(x)",
-        "é = f('é',\n  x)": "f('é',\n  x)",
-    },
+    File.text: {"f(x)": "f(x)", "é = f('é',\n  x)": "f('é',\n  x)"},
 }
 
 

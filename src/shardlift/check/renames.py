@@ -116,13 +116,31 @@ def _copies(file: File, node: ast.AST) -> frozenset[HelperRequest]:
     """The functions that a file gets a copy of with the fix of a node."""
     statement = file.index.parents.get(node)
     if isinstance(node, ast.Attribute):
-        names = [node.attr] if file.name(node) in COPIED else []
+        names = [node.attr] if _is_copied(file, file.name(node) or "") else []
     elif isinstance(statement, ast.ImportFrom):
-        copied = [a for a in statement.names if f"{statement.module}.{a.name}" in COPIED]
+        module = statement.module
+        copied = [a for a in statement.names if _is_copied(file, f"{module}.{a.name}")]
         names = [alias.name for alias in copied if not is_unused(file, alias)]
     else:
         names = []
     return frozenset(map(HelperRequest, names))
+
+
+def _is_copied(file: File, name: str) -> bool:
+    """Whether a file gets a copy of a name: of flax's, if it needs no other that is left."""
+    return name in COPIED and (not name.startswith("flax.") or _lacks_no_other(file))
+
+
+@remembered
+def _lacks_no_other(file: File) -> bool:
+    rows, statements = all_gone(file.project.settings), file.index.nodes(ast.ImportFrom)
+    names = {f"{one.module}.{alias.name}" for one in statements for alias in one.names}
+    names |= {file.name(node) or "" for node in file.index.nodes(ast.Attribute)}
+    return all(
+        name in rows or name.removeprefix("flax.nn.") in LINEN_OF_JAX
+        for name in names
+        if name.startswith(("flax.optim.", "flax.nn.", "flax.deprecated."))
+    )
 
 
 def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bool:
@@ -142,14 +160,13 @@ def _is_unused_module(file: File, statement: ast.Import, alias: ast.alias) -> bo
 
 
 def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
+    if row.name == "flax.nn" and getattr(file.index.parents[node], "attr", "") in LINEN_OF_JAX:
+        return (file.replace(node, f"{file.text(node.value)}.linen"),), frozenset()
     if row.same:
         return _renamed(file, node, row)
     if row.name in COPIED:
-        return (
-            ((file.replace(node, node.attr),), frozenset())
-            if is_new_name(file, node.attr)
-            else _NO_FIX
-        )
+        is_free = _is_copied(file, row.name) and is_new_name(file, node.attr)
+        return ((file.replace(node, node.attr),), frozenset()) if is_free else _NO_FIX
     if row.is_deleted:
         statement = call_statement(file, node)
         if statement is None:
@@ -189,7 +206,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
     name = bound_name(alias)
     if not isinstance(statement, ast.ImportFrom | ast.Import) or name == "jax":
         return _NO_FIX
-    rows = {name: row for name, row in all_gone(file.project.settings).items() if row.same}
+    rows = all_gone(file.project.settings)
     imports: set[str] = set()
     uses = file.index.names.get(name, [])
     for use in uses:
@@ -197,7 +214,7 @@ def _without_module(file: File, alias: ast.alias) -> Fix:
         row = rows.get(file.name(parent) or "")
         if row is None or not isinstance(parent, ast.Attribute):
             return _NO_FIX
-        edits, needed = _renamed(file, parent, row)
+        edits, needed = _attribute_fix(file, parent, row)
         if not edits:
             return _NO_FIX
         imports |= needed
@@ -250,13 +267,15 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         if not all(_fits(file, use, row) for use in uses):
             return None
         module, name = importable(row)
-        if module in ("functools", "math"):  # among the imports of the standard library
+        if module in ("functools", "math", "typing"):  # among the imports of the standard library
             bound = f" as {alias.asname}" if alias.asname else ""
             return _Move(imports=frozenset({f"from {module} import {name}{bound}"}))
         if alias.asname or name == alias.name or not uses or not is_new_name(file, name):
             return _Move((module, name))
         return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
-    if is_unused(file, alias) or (row.name in COPIED and alias.asname in (None, alias.name)):
+    if is_unused(file, alias) or (
+        _is_copied(file, row.name) and alias.asname in (None, alias.name)
+    ):
         return _Move()
     if row.successor == "flax.linen" and alias.name == "nn" and every:
         used = {getattr(file.index.parents.get(use), "attr", "") for use in every}
@@ -317,7 +336,9 @@ def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
         if (known := known_as(file, node, path)) is not None:
             text = known + row.successor.removeprefix(path)
             return (file.replace(node, text),), frozenset()
-    root = row.successor.partition(".")[0]
+    root, name = row.successor.partition(".")[0], row.successor.rpartition(".")[2]
+    if root == "typing" and is_new_name(file, name):
+        return (file.replace(node, name),), frozenset({f"from typing import {name}"})
     if file.exported(root) not in ((), (External(root),)) or _is_local(file, node, root):
         return _NO_FIX
     there = new_base in WITH_IMPORT and _is_bound_above(file, node, root)

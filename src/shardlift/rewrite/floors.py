@@ -18,7 +18,7 @@ _HELPERS: dict[str, Version] = {
     "shard_map_per_device": SITES,
     **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
     **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
-    **dict.fromkeys(("safe_map", "safe_zip"), (0,)),
+    **dict.fromkeys(("safe_map", "safe_zip", "Adam"), (0,)),
 }
 _Made = Change | Match  # what is written, or may be
 _SUCCESSORS = {row.name: row for row in ALL}

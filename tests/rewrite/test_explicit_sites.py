@@ -638,6 +638,7 @@ def main():
     return double(np.arange(jax.device_count()))
 """
 )
+SETS = f"import os, wandb\n{DECORATED}{GUARD}    "
 TOUCHES = {
     "a script": (DECORATED + GUARD, {}, True),
     "a module": (DECORATED, {}, False),
@@ -658,21 +659,9 @@ TOUCHES = {
         {},
         True,
     ),
-    "it sets what JAX does not read": (
-        f"import os\n{DECORATED}{GUARD}    os.environ['WANDB_MODE'] = 'offline'\n",
-        {},
-        True,
-    ),
-    "it sets what a CPU is": (
-        f"import os\n{DECORATED}{GUARD}    os.environ['XLA_FLAGS'] = ''\n",
-        {},
-        False,
-    ),
-    "it sets up a log": (
-        f"import wandb\n{DECORATED}{GUARD}    wandb.config.update({{'lr': 1}})\n",
-        {},
-        True,
-    ),
+    "it sets what JAX does not read": (f"{SETS}os.environ['WANDB_MODE'] = 'off'\n", {}, True),
+    "it sets what a CPU is": (f"{SETS}os.environ['XLA_FLAGS'] = ''\n", {}, False),
+    "it sets up a log": (f"{SETS}wandb.config.update({{'lr': 1}})\n", {}, True),
     "it sets JAX up by another name": (
         f"from jax import config as c\n{DECORATED}{GUARD}    c.update('jax_platforms', '')\n",
         {},

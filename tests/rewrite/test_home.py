@@ -162,10 +162,7 @@ SRC = "src/__init__.py | src/pkg/__init__.py | *src/pkg/m.py"
             "pkg/__init__.py | *pkg/m.py | *tests/test_m.py: from pkg import m",
             "pkg/_spmd.py pkg._spmd",
         ),
-        (
-            "pkg/__init__.py | *pkg/m.py | *books/n.ipynb: from pkg import *",
-            "pkg/_spmd.py pkg._spmd",
-        ),
+        ("pkg/__init__.py | *pkg/m.py | *b/n.ipynb: from pkg import *", "pkg/_spmd.py pkg._spmd"),
         # Modules outside of packages hold their own, but for programs, and what one imports.
         (AGENTS, ""),
         (f"{AGENTS}; main()", "agents/_spmd.py _spmd"),

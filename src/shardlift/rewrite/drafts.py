@@ -113,10 +113,7 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
 def _beside(
     package: str, top: TopLevel, cells: Cells, names: set[str], statements: Iterable[str]
 ) -> list[Edit]:
-    """What puts imports where the notebook imports JAX, if that is before they are needed.
-
-    Imports of a package of the project stand where the notebook imports that.
-    """
+    """What puts imports where the notebook imports a package, if they are not needed before."""
     made = (one for one in top.before_use(names) if isinstance(one, Import))
     imports = [(cells.locate(x.lineno), x) for x in made if module_of(x) != "__future__"]
     of_jax = (at for at, one in imports if module_of(one).partition(".")[0] == package)

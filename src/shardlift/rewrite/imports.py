@@ -113,7 +113,8 @@ def is_optional(index: Index) -> bool:
     """Whether a file imports JAX, and only under a condition or in functions."""
     needing = (one for one in index.imports if _tops(one) & _NEED_JAX)
     around = [index.parents[one] for one in needing]
-    around = [above for above in around if not _is_for_types(above)]
+    for_types = [a for a in index.nodes(ast.If) if "TYPE_CHECKING" in ast.unparse(a.test)]
+    around = [above for above in around if above not in for_types]
     return bool(around) and index.root not in around
 
 
@@ -396,7 +397,3 @@ def _tops(statement: Import) -> set[str]:
     if isinstance(statement, ast.Import):
         return {alias.name.partition(".")[0] for alias in statement.names}
     return set() if statement.level else {(statement.module or "").partition(".")[0]}
-
-
-def _is_for_types(above: ast.AST) -> bool:
-    return isinstance(above, ast.If) and "TYPE_CHECKING" in ast.unparse(above.test)

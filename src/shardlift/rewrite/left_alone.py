@@ -81,10 +81,7 @@ def _modules(project: Project) -> list[str]:
 
 
 def explains_pmap(file: File, node: ast.AST) -> bool:
-    """Whether a notebook is about pmap, by its name or by the heading and the text above a cell.
-
-    Or a script, by its name: `pmap_1.py`.
-    """
+    """Whether a notebook is about pmap, by its name or the text above a cell; a script, by its."""
     cells = file.source.cells
     if cells is None:
         is_named = _DEMONSTRATES.match(PurePath(file.path).stem) is not None

@@ -81,7 +81,8 @@ class Tape:
         kept_calls, room = self.options.kept_calls, self.room[part]
 
         def wanted(leaf: Any, known: HostArray | None) -> bool:
-            fits = nbytes(leaf) <= room * _devices(leaf)  # of copies one is kept
+            devices = len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
+            fits = nbytes(leaf) <= room * devices  # of copies one is kept
             return fits and (known is None or _key(known) not in self._kept)
 
         if room and (kept_calls is None or call < kept_calls):
@@ -136,10 +137,6 @@ class Tape:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the values beside the capture in ``path``."""
         array_archive.save(self.arrays, os.path.abspath(path))
-
-
-def _devices(leaf: Any) -> int:
-    return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
 
 
 def _key(array: HostArray) -> tuple[str, int | None]:

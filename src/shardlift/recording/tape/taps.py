@@ -175,7 +175,8 @@ class Walk:
         inner = called_jaxpr(eqn) if kind in (*CALLS, "checkpoint", "remat") else None
         is_telling = any(map(exchanges, _compat.inner_jaxprs(eqn.params)))
         if inner is not None and (is_telling or self.uses.any_of(operands)):
-            return self.inside(inner, _consts(eqn), operands, around)
+            consts = (p.consts for p in eqn.params.values() if hasattr(p, "consts"))
+            return self.inside(inner, next(consts, ()), operands, around)
         if is_telling and follow is not None and (kind != "scan" or _compat.scan_parts(eqn)):
             self.uses.give(operands, kind)
             return follow(eqn, operands, around)
@@ -226,7 +227,8 @@ class Walk:
 
         def turn(carry: list[Any], x: list[Any]) -> Any:
             del self.about[before:]  # traced more than once
-            outputs, kept = self.body(*_opened(closed), [*consts, *carry, *x], around)
+            jaxpr, own = getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+            outputs, kept = self.body(jaxpr, own, [*consts, *carry, *x], around)
             return outputs[:carried], (outputs[carried:], kept)
 
         start = operands[fixed : fixed + carried]
@@ -239,16 +241,6 @@ class Walk:
 def _values(names: Mapping[Any, Any], variables: Sequence[Any]) -> list[Any]:
     """What variables and literals stand for."""
     return [names[v] if not hasattr(v, "val") else v.val for v in variables]
-
-
-def _opened(closed: Any) -> tuple[Any, Sequence[Any]]:
-    """A jaxpr and its constants."""
-    return getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
-
-
-def _consts(eqn: Any) -> Sequence[Any]:
-    """The constants of the jaxpr that a call runs."""
-    return next((param.consts for param in eqn.params.values() if hasattr(param, "consts")), ())
 
 
 def _living_equations(jaxpr: Any) -> list[Any]:

@@ -372,17 +372,6 @@ def option_makers() -> dict[str, Callable[..., Any]]:
     return {old: getattr(config, now) for old, now in names.items() if hasattr(config, now)}
 
 
-def axis_names() -> list[Any]:
-    """The names of the mapped axes in scope, including axes of vmaps.
-
-    Not public (2026-11: 0.10.2, 0.12.0); the public way knows the axes of meshes only.
-    """
-    environment = _private("jax._src.core:get_axis_env")
-    if environment is None:
-        return list(jax.sharding.get_abstract_mesh().manual_axes)
-    return list(environment().axis_sizes)
-
-
 def run_equation(eqn: Any, operands: list[Any]) -> list[Any]:
     """Run one equation of a jaxpr and return its outputs as a list, as ``eval_jaxpr`` does.
 

@@ -22,9 +22,10 @@ class AfterImport(importlib.abc.MetaPathFinder):
         self.name, self.then, self.inside = name, then, inside
         self._asked: set[str] = set()
 
-    def install(self) -> None:
-        """Watch imports from now on."""
+    def install(self) -> Callable[[], None]:
+        """Watch imports from now on; returns what stops it."""
         sys.meta_path.insert(0, self)
+        return self.remove
 
     def remove(self) -> None:
         """Stop watching; has no effect a second time."""

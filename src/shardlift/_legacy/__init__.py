@@ -65,9 +65,7 @@ class Session:
             if jax is not None and hasattr(jax, "pmap"):
                 self._install(jax)
             else:
-                hook = AfterImport("jax", self._install)
-                hook.install()
-                self._patches.on_undo(hook.remove)
+                self._patches.on_undo(AfterImport("jax", self._install).install())
             _active.append(self)
             return self.uses
 

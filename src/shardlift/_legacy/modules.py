@@ -53,9 +53,7 @@ def restore(patches: Patches, uses: Uses, here: names.Version) -> None:
             inside = path == package or path.startswith(f"{package}.")
             if inside and path not in names.MODULES and type(loaded) is types.ModuleType:
                 extend(loaded)
-        hook = AfterImport(package, extend, inside=True)
-        hook.install()
-        patches.on_undo(hook.remove)
+        patches.on_undo(AfterImport(package, extend, inside=True).install())
     extend(sys.modules["numpy"])  # JAX has imported it
     modules = _FormerModules(uses)
     sys.meta_path.append(modules)
@@ -106,10 +104,8 @@ def when_imported(name: str, patches: Patches, then: Callable[[types.ModuleType]
     """Call ``then(module)``: now, if the module is imported, or else when it is."""
     if name in sys.modules:
         then(sys.modules[name])
-        return
-    hook = AfterImport(name, then)
-    hook.install()
-    patches.on_undo(hook.remove)
+    else:
+        patches.on_undo(AfterImport(name, then).install())
 
 
 def _stub(name: str, home: str, paths: dict[str, Any], uses: Uses) -> types.ModuleType:

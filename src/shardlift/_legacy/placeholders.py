@@ -46,7 +46,10 @@ def placeholder(path: str) -> Any:
         return Registry()
     if _REGISTERS.match(name):
         return _register
-    return _type(path)
+    # A type, for a function or a value too, that nothing is an instance of.
+    getitem = classmethod(lambda cls, _: cls)
+    members = {"__module__": path.rpartition(".")[0], "__class_getitem__": getitem}
+    return _Refusing(name, (), members)
 
 
 def _primitive(name: str) -> Any:
@@ -86,10 +89,3 @@ class _Refusing(type):
 
     def __repr__(cls) -> str:
         return f"<{cls.__module__}.{cls.__name__}, which JAX no longer has>"
-
-
-def _type(path: str) -> type:
-    """A type, for a function or a value too, that nothing is an instance of."""
-    module, _, name = path.rpartition(".")
-    members = {"__module__": module, "__class_getitem__": classmethod(lambda cls, _: cls)}
-    return _Refusing(name, (), members)

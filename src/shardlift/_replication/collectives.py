@@ -4,7 +4,6 @@ The same collective over different groups with equal inputs is assumed to give e
 own types assume it too: a sum over ``i`` of a value that is equal along ``j`` is equal along ``j``.
 """
 
-from collections.abc import Hashable
 from typing import Any
 
 from shardlift._compat import collective_axes
@@ -50,12 +49,9 @@ def _extent(eqn: Any, scope: MapScope) -> str:
     if (groups := eqn.params.get("axis_index_groups")) is not None:
         return f"goes over groups {list(map(list, groups))}, not over all devices"
     names = collective_axes(eqn)
-    rest = tuple(name for name in scope.names if name not in names)
-    return f"goes over {_list_names(names)} only, not over {_list_names(rest)}"
-
-
-def _list_names(names: tuple[Hashable, ...]) -> str:
-    return ", ".join(map(repr, names))
+    rest = (name for name in scope.names if name not in names)
+    over, others = (", ".join(map(repr, listed)) for listed in (names, rest))
+    return f"goes over {over} only, not over {others}"
 
 
 def _axis_index(_: Interpreter, eqn: Any, __: list[Value], scope: MapScope) -> list[Value]:

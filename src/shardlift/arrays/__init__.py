@@ -20,16 +20,11 @@ if TYPE_CHECKING:
 # Public name -> its module, loaded when first used: the first call of a pmap needs none of them.
 _WHERE = {
     "barrier": "shardlift.arrays.barriers",
-    "device_put_replicated": "shardlift.arrays.placement",
-    "device_put_sharded": "shardlift.arrays.placement",
-    "local_view": "shardlift.arrays.global_arrays",
-    "pad_shard_unpad": "shardlift.arrays.batches",
-    "prefetch_to_device": "shardlift.arrays.batches",
-    "replicate": "shardlift.arrays.replicas",
-    "shard": "shardlift.arrays.batches",
     "show": "shardlift.arrays.display",
-    "stitch": "shardlift.arrays.global_arrays",
-    "unreplicate": "shardlift.arrays.replicas",
+    **dict.fromkeys(("pad_shard_unpad", "prefetch_to_device", "shard"), "shardlift.arrays.batches"),
+    **dict.fromkeys(("local_view", "stitch"), "shardlift.arrays.global_arrays"),
+    **dict.fromkeys(("device_put_replicated", "device_put_sharded"), "shardlift.arrays.placement"),
+    **dict.fromkeys(("replicate", "unreplicate"), "shardlift.arrays.replicas"),
 }
 
 __all__ = list(_WHERE)

@@ -1,12 +1,13 @@
 """Merging the captures of the processes of one job."""
 
 import dataclasses
+import operator
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from shardlift.capture.counts import add_alike, added
-from shardlift.capture.schema import Capture, LeafFacts, Process, Proof, SiteFacts, Times
+from shardlift.capture.schema import Capture, LeafFacts, Proof, SiteFacts, Times
 
 
 def merge(captures: Iterable[Capture]) -> Capture:
@@ -15,7 +16,8 @@ def merge(captures: Iterable[Capture]) -> Capture:
     A leaf is equal on all devices if it was in every process, with the same value. The arrays of
     calls stay in the captures of the processes.
     """
-    parts = sorted(captures, key=lambda part: min(map(_index, part.processes), default=0))
+    index = operator.attrgetter("index")  # of a process
+    parts = sorted(captures, key=lambda part: min(map(index, part.processes), default=0))
     if not parts:
         raise ValueError("merge needs at least one capture")
     if len(parts) == 1:
@@ -32,16 +34,12 @@ def merge(captures: Iterable[Capture]) -> Capture:
         parts[0],
         started=min(part.started for part in parts),
         seconds=max(part.seconds for part in parts),
-        processes=tuple(sorted((p for part in parts for p in part.processes), key=_index)),
+        processes=tuple(sorted((p for part in parts for p in part.processes), key=index)),
         sites=tuple(_merge_sites(group) for group in sites.values()),
         used=dict(sum((Counter(part.used) for part in parts), Counter[str]())),
         unseen=_once(text for part in parts for text in part.unseen),
         sources=sources,
     )
-
-
-def _index(process: Process) -> int:
-    return process.index
 
 
 def _merge_sites(sites: Sequence[SiteFacts]) -> SiteFacts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,17 +47,6 @@ def on_duration(event: str, duration_secs: float, **details: Any) -> None:  # no
     if running is not None and event == _COMPILED:
         running.busy = True
         running.compiled.append(str(details.get("fun_name", "")))
-
-
-def listen() -> None:
-    """Register the listener."""
-    jax.monitoring.register_event_duration_secs_listener(on_duration)
-
-
-def stop_listening() -> None:
-    """Remove the listener; the program may have cleared all listeners meanwhile."""
-    with contextlib.suppress(AssertionError, ValueError):
-        jax.monitoring.unregister_event_duration_listener(on_duration)
 
 
 # What determines which program a call needs: by its kind, and the argument that it belongs to.

@@ -26,9 +26,8 @@ from shardlift.mapping.argument_placement import Fit
 from shardlift.mapping.axes import Call
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.site import MappedFunction
-from shardlift.recording import compilations
 from shardlift.recording.caller import assigned_name, codes_of, names_of, user_line
-from shardlift.recording.compilations import Running, here
+from shardlift.recording.compilations import Running, here, on_duration
 from shardlift.recording.hooks import ObservedFunction, hook_every, hook_pmap
 from shardlift.recording.inspector import Inspector
 from shardlift.recording.mapped_calls import move_of
@@ -98,13 +97,15 @@ class Recorder:
             # `_replication` needs it. Now: imported in the middle of a run, it makes JAX trace
             # every program once more (0.12.0).
             importlib.import_module("jax.extend.core.primitives")
-            compilations.listen()
+            jax.monitoring.register_event_duration_secs_listener(on_duration)
             MappedFunction.observer = self
 
     def _stop(self) -> None:
         if self._on:
             self._on = False
-            compilations.stop_listening()
+            # The program may have cleared all listeners meanwhile.
+            with contextlib.suppress(AssertionError, ValueError):
+                jax.monitoring.unregister_event_duration_listener(on_duration)
             MappedFunction.observer = None
 
     # ---- what is recorded

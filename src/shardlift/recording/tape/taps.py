@@ -182,12 +182,9 @@ class Walk:
             return follow(eqn, operands, around)
         if is_telling:
             self.unseen.add(kind)
-        return self._run_plainly(eqn, operands), []
-
-    def _run_plainly(self, eqn: Any, operands: list[Any]) -> list[Any]:
         outputs = _compat.run_equation(eqn, operands)
         self.uses.follow(eqn, operands, outputs)
-        return outputs
+        return outputs, []
 
     def _note(self, eqn: Any, around: str) -> None:
         """Note what the result of a collective is: ``psum #1, result``, counted on its line."""

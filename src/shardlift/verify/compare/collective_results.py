@@ -157,11 +157,6 @@ def is_only_returned(form: ArrayForm) -> bool:
     return _kinds(form) == {"returned"}
 
 
-def same_factors(before: ArrayForm, after: ArrayForm) -> bool:
-    """Whether two results are used alike, as far as the programs do not compute the factors."""
-    return {*before.uses} == {*after.uses}
-
-
 def factors_of(side: Sequence[CapturedArray], result: CapturedArray) -> CapturedArray | None:
     """The computed factors of the uses of a result; None if there are none."""
     path = f"{result.form.path.rpartition(',')[0]}, {ArrayRole.FACTORS}"

@@ -20,16 +20,10 @@ _COUNTED = frozenset(
     {"jax.local_device_count", "jax.device_count", "jax.local_devices", "jax.devices"}
 )
 # Each of them makes one row per device unless it is given devices.
-_MAKERS = frozenset(
-    {
-        "replicate",
-        "shard",
-        "shard_prng_key",
-        "prefetch_to_device",
-        "replicate_to_devices",
-        "pad_shard_unpad",
-    }
-)
+_MAKERS = frozenset({
+    "replicate", "shard", "shard_prng_key", "prefetch_to_device", "replicate_to_devices",
+    "pad_shard_unpad",
+})  # fmt: skip
 # Each of them is given a shape.
 _SHAPED = frozenset({"ones", "zeros", "full", "reshape", "normal", "uniform", "broadcast_to"})
 # A number of this name is one that the program was given, unless JAX is seen to count it.

@@ -129,9 +129,7 @@ def may_touch_devices(file: File, line: int) -> bool:
     """
     if file.source.cells is not None:
         return True
-    if _sets_up_elsewhere(file):
-        return False
-    if _sets_up_later(file, line):
+    if _sets_up_elsewhere(file) or _sets_up_later(file, line):
         return False
     if any(_touches_devices(file, call) for call in file.index.nodes(ast.Call)):
         return True

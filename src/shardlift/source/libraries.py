@@ -4,16 +4,10 @@
 LIBRARIES = frozenset(
     {"jax", "jaxlib", "flax", "equinox", "objax", "haiku", "optax", "numpy", "functools"}
 )
-PMAPS = frozenset(
-    {
-        "jax.pmap",
-        "jax.api.pmap",
-        "equinox.filter_pmap",
-        "flax.nnx.pmap",
-        "flax.experimental.nnx.pmap",
-        "objax.Parallel",
-    }
-)
+PMAPS = frozenset({
+    "jax.pmap", "jax.api.pmap", "equinox.filter_pmap", "flax.nnx.pmap",
+    "flax.experimental.nnx.pmap", "objax.Parallel",
+})  # fmt: skip
 # What `jax.pmap` takes after the function, in this order.
 PMAP_ARGUMENTS = (
     "axis_name", "in_axes", "out_axes", "static_broadcasted_argnums", "devices", "backend",

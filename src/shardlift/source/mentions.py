@@ -61,7 +61,9 @@ def find_mentions(file: File) -> Iterator[Mention]:
         value = file.only(name)
         if not isinstance(value, External) or value.path not in PMAPS:
             continue
-        if _is_imported(file, name) and not _is_inspected(file, name):
+        parent = file.index.parents.get(name)
+        is_inspected = isinstance(parent, ast.Attribute) or file.called(parent) in _INSPECTIONS
+        if not is_inspected and _is_imported(file, name):
             use, node = _use(file, name)
             yield Mention(name, value.path, use, node)
 
@@ -75,11 +77,6 @@ def _candidates(file: File) -> Iterator[Name]:
         yield from file.index.attributes[last]
     for name in names & file.index.names.keys():
         yield from (use for use in file.index.names[name] if isinstance(use.ctx, ast.Load))
-
-
-def _is_inspected(file: File, name: Name) -> bool:
-    parent = file.index.parents.get(name)
-    return isinstance(parent, ast.Attribute) or file.called(parent) in _INSPECTIONS
 
 
 def _use(file: File, name: Name) -> tuple[Use, ast.expr]:

@@ -52,7 +52,7 @@ def read_notebook(text: str) -> tuple[str, Cells]:
     heading = above = ""
     for number, cell in enumerate(document["cells"], start=1):
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
-            last = _last_heading(cell)
+            last = next(reversed(_HEADING.findall(_prose(cell))), "")
             heading, above = last or heading, "" if last else above
             above += f"\n{_prose(cell).rpartition(last)[2] if last else _prose(cell)}"
             continue
@@ -67,12 +67,6 @@ def read_notebook(text: str) -> tuple[str, Cells]:
         lines += code.split("\n")
     cells = Cells(tuple(numbers), tuple(firsts), tuple(broken), tuple(headings))
     return "\n".join(lines) + "\n", cells
-
-
-def _last_heading(cell: object) -> str:
-    """The last heading of a cell of text; empty if it has none."""
-    headings = _HEADING.findall(_prose(cell))
-    return headings[-1] if headings else ""
 
 
 def _prose(cell: object) -> str:

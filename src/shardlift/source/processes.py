@@ -26,12 +26,9 @@ ONE_PROCESS_ONLY = "written for one process, not for several"  # what helpers ra
 _INDEX = frozenset({"process_index", "host_id"})
 _COUNT = frozenset({"process_count", "host_count"})
 # What makes sense in several processes only, of multihost_utils, tensorflow_datasets and scenic.
-_JOINT = frozenset(
-    {
-        *("process_allgather", "broadcast_one_to_all"),
-        *("split_for_jax_process", "barrier_across_hosts"),
-    }
-)
+_JOINT = frozenset({
+    "process_allgather", "broadcast_one_to_all", "split_for_jax_process", "barrier_across_hosts",
+})  # fmt: skip
 _CALLED = _INDEX | _COUNT | _JOINT | {"initialize", "device_count", "local_device_count"}
 _SIGNS = (*_INDEX, *_COUNT, *_JOINT)
 _JAX_INDEX = frozenset(f"jax.{name}" for name in _INDEX)

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from shardlift.source.file import File, remembered
 from shardlift.source.model import Edit
-from shardlift.source.scopes import last_name
+from shardlift.source.scopes import first_line, last_name
 from shardlift.source.text import usual_quote
 
 # Functions that do nothing but look, in a test.
@@ -94,8 +94,7 @@ def _first_line(file: File, statement: ast.stmt) -> int:
     They are about what follows, too, unless an empty line or the end of the block comes next.
     """
     cells, column = file.source.cells, statement.col_offset
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    start = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    start = first_line(statement)
     edges = cells.first_lines if cells is not None else ()
     below = (statement.end_lineno or start) + 1
     if below <= len(file.lines) and below not in edges:

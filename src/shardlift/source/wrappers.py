@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 _SECOND = {"objax.Parallel": "vc"}
 _OPERAND_NAMES = ("fun", "f", "func", "fn")
 # Decorators that do not change the tree structure of a function's result.
-_PLAIN_DECORATORS = frozenset(
-    {
-        "jax.jit", "jax.vmap", "jax.checkpoint", "jax.remat", "jax.custom_jvp", "jax.custom_vjp",
-        "builtins.staticmethod", "builtins.classmethod", "functools.wraps", "functools.cache",
-        "functools.lru_cache",
-    }
-)  # fmt: skip
+_PLAIN_DECORATORS = frozenset({
+    "jax.jit", "jax.vmap", "jax.checkpoint", "jax.remat", "jax.custom_jvp", "jax.custom_vjp",
+    "builtins.staticmethod", "builtins.classmethod", "functools.wraps", "functools.cache",
+    "functools.lru_cache",
+})  # fmt: skip
 
 
 def as_transform(value: Value) -> Transform | None:

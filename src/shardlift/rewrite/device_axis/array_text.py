@@ -7,6 +7,7 @@ from shardlift.check.renames import known_as
 from shardlift.rewrite.call_format import CallText, Style, render
 from shardlift.rewrite.device_axis.cells import Cell, CellRole, Point
 from shardlift.rewrite.device_axis.site_text import Meshes
+from shardlift.rewrite.device_axis.solve import READS
 from shardlift.rewrite.forms import around
 from shardlift.rewrite.names import jax_name
 from shardlift.source.file import File
@@ -15,16 +16,13 @@ from shardlift.source.scopes import end, position
 from shardlift.source.statements import delete
 
 # Functions that read a value before they return, and do not keep it.
-_READERS = frozenset(
-    {
-        "jax.device_get", "numpy.asarray", "numpy.array", "builtins.float", "builtins.int",
-        "builtins.print", "builtins.bool", "builtins.str", "builtins.repr", "builtins.format",
-        "flax.training.checkpoints.save_checkpoint", "flax.serialization.to_bytes",
-        "flax.training.checkpoints.save_checkpoint_multiprocess", "pickle.dump", "pickle.dumps",
-        "flax.serialization.msgpack_serialize", "flax.serialization.to_state_dict",
-    }
-)  # fmt: skip
-_READS = (CellRole.FIRST, CellRole.INDEX)
+_READERS = frozenset({
+    "jax.device_get", "numpy.asarray", "numpy.array", "builtins.float", "builtins.int",
+    "builtins.print", "builtins.bool", "builtins.str", "builtins.repr", "builtins.format",
+    "flax.training.checkpoints.save_checkpoint", "flax.serialization.to_bytes",
+    "flax.training.checkpoints.save_checkpoint_multiprocess", "pickle.dump", "pickle.dumps",
+    "flax.serialization.msgpack_serialize", "flax.serialization.to_state_dict",
+})  # fmt: skip
 _PLACE = "\0"  # stands for a tree while the text around it is laid out
 _SIMPLE = (
     ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.Dict, ast.List,
@@ -43,7 +41,7 @@ def rewrite_places(root: Cell, meshes: Meshes) -> Iterator[tuple[File, Match]]:
             edits, imports, helpers = _placed(point, mapped, meshes)
         elif point.role is CellRole.SHARD:
             edits = _without_call(point)
-        elif point.role in _READS:
+        elif point.role in READS:
             edits, imports = _read(point, is_donated)
         else:
             continue

@@ -34,27 +34,23 @@ from shardlift.source.outputs import is_scalar
 from shardlift.source.scopes import Function, Scope, last_name
 from shardlift.source.values import External, Known
 
-_OF_THIS_FILE = frozenset(
-    {
-        "builtins", "builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval",
-        "builtins.exec", "fire.Fire", "sys._getframe", "sys._current_frames", "sys.settrace",
-        "sys.setprofile", "gc.get_objects", "gc.get_referrers", "inspect.currentframe",
-        "inspect.stack", "inspect.trace", "types.FunctionType", "cProfile.run", "profile.run",
-        "timeit.timeit", "timeit.repeat", "timeit.Timer", "doctest.testmod", "code.interact",
-        "IPython.embed",
-    }
-)  # fmt: skip
+_OF_THIS_FILE = frozenset({
+    "builtins", "builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval",
+    "builtins.exec", "fire.Fire", "sys._getframe", "sys._current_frames", "sys.settrace",
+    "sys.setprofile", "gc.get_objects", "gc.get_referrers", "inspect.currentframe",
+    "inspect.stack", "inspect.trace", "types.FunctionType", "cProfile.run", "profile.run",
+    "timeit.timeit", "timeit.repeat", "timeit.Timer", "doctest.testmod", "code.interact",
+    "IPython.embed",
+})  # fmt: skip
 _SHOWING = frozenset({"f_locals", "f_globals", "__globals__", "__closure__", "__builtins__"})
 # They are told a module, or a name in it, by text.
-_LOADERS = frozenset(
-    {
-        "importlib.import_module", "importlib.__import__", "builtins.__import__", "sys.modules",
-        "runpy.run_module", "runpy.run_path", "importlib.util.spec_from_file_location",
-        "importlib.machinery.SourceFileLoader", "pkgutil.resolve_name", "pydoc.locate",
-        "inspect.getmodule", "unittest.mock.patch", "mock.patch", "hydra.utils.get_method",
-        "hydra.utils.get_object", "hydra.utils.instantiate", "hydra.utils.call",
-    }
-)  # fmt: skip
+_LOADERS = frozenset({
+    "importlib.import_module", "importlib.__import__", "builtins.__import__", "sys.modules",
+    "runpy.run_module", "runpy.run_path", "importlib.util.spec_from_file_location",
+    "importlib.machinery.SourceFileLoader", "pkgutil.resolve_name", "pydoc.locate",
+    "inspect.getmodule", "unittest.mock.patch", "mock.patch", "hydra.utils.get_method",
+    "hydra.utils.get_object", "hydra.utils.instantiate", "hydra.utils.call",
+})  # fmt: skip
 _ALL_OF_A_MODULE = frozenset({"__dict__", "__getattribute__"})
 # Classes that a class may be derived from without another's code seeing its attributes.
 _PLAIN_BASES = frozenset(

@@ -26,8 +26,8 @@ from shardlift.rewrite.device_axis.reasons import (
 from shardlift.rewrite.names import is_shadowed, jax_name
 from shardlift.source.text import has_comment
 
-_READS = (CellRole.FIRST, CellRole.INDEX)
-_REWRITTEN = (CellRole.REPLICATE, CellRole.SHARD, *_READS)
+READS = (CellRole.FIRST, CellRole.INDEX)
+_REWRITTEN = (CellRole.REPLICATE, CellRole.SHARD, *READS)
 
 
 class AxisLayout(StrEnum):
@@ -210,7 +210,7 @@ def _cannot_change(decision: Decision, root: Cell, is_mapped: bool) -> Obstacle 
         file, node = point.at.file, point.at.node
         if point.role in _REWRITTEN and has_comment(f"({file.text(node)})"):
             return obstacle(ObstacleKind.COMMENTS, text=file.brief(node), at=point.at)
-        if point.role in _READS and is_shadowed(file, node, jax_name(file)[0]):
+        if point.role in READS and is_shadowed(file, node, jax_name(file)[0]):
             return obstacle(ObstacleKind.NAME_TAKEN, name=jax_name(file)[0], at=point.at)
     return None if is_mapped else obstacle(ObstacleKind.NOT_GIVEN)
 

@@ -11,18 +11,14 @@ from shardlift.source.scopes import FUNCTIONS, has_star, is_static, positional
 from shardlift.source.values import Known
 
 # Functions that return their argument, or its elements, with the same layout.
-_SAME = frozenset(
-    {
-        "jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray",
-        "builtins.dict",
-    }
-)  # fmt: skip
-_ELEMENTS = frozenset(
-    {
-        "builtins.iter", "builtins.next", "builtins.list", "builtins.tuple", "itertools.islice",
-        "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
-    }
-)  # fmt: skip
+_SAME = frozenset({
+    "jax.block_until_ready", "jax.device_get", "numpy.asarray", "jax.numpy.asarray",
+    "builtins.dict",
+})  # fmt: skip
+_ELEMENTS = frozenset({
+    "builtins.iter", "builtins.next", "builtins.list", "builtins.tuple", "itertools.islice",
+    "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+})  # fmt: skip
 
 
 @visit.register

@@ -10,12 +10,10 @@ from shardlift.source.scopes import FUNCTIONS, Function, has_star
 from shardlift.source.values import Known
 
 # Attributes and methods of arrays that show their shape or rows.
-_OF_ARRAYS = frozenset(
-    {
-        "shape", "ndim", "size", "T", "at", "sharding", "devices", "addressable_shards", "nbytes",
-        "addressable_data", "real", "imag", "mT", "flat", "itemsize", "global_shards",
-    }
-)  # fmt: skip
+_OF_ARRAYS = frozenset({
+    "shape", "ndim", "size", "T", "at", "sharding", "devices", "addressable_shards", "nbytes",
+    "addressable_data", "real", "imag", "mT", "flat", "itemsize", "global_shards",
+})  # fmt: skip
 # Nodes whose own value is used for its truth at most.
 _WithParts = (
     ast.Constant | ast.Expr | ast.Assert | ast.If | ast.While | ast.Try | ast.TryStar

@@ -183,10 +183,12 @@ def test_what_a_guard_hides_is_listed() -> None:
             "def init(shape):\n    return fans(tuple(shape))\n",
         ),
         (
-            "import jax\njax.distributed.initialize()\nf = jax.jit(jax.pmap(g))\n"
+            "import jax\njax.distributed.initialize()\n"
+            "f = jax.jit(\n    jax.pmap(\n        g,\n        'i',\n    )\n)\n"
             "@jax.jit  # once\n@jax.pmap\ndef h(x):\n    return x\n"
             "@jax.jit\n@jax.pmap\ndef k(): ...\n",
-            "import jax\njax.distributed.initialize()\nf = jax.pmap(g)\n"
+            "import jax\njax.distributed.initialize()\n"
+            "f = jax.pmap(\n    g,\n    'i',\n)\n"
             "# once\n@jax.pmap\ndef h(x):\n    return x\n@jax.pmap\ndef k(): ...\n",
         ),
         (

@@ -67,8 +67,10 @@ def _without_jit(file: File, node: ast.AST) -> tuple[Edit, ...]:
         return ()
     if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.Call | ast.Name):
         return ()
-    is_mapped = surely_mapped(file, node.args[0]) is not None
-    return (file.replace(node, file.text(node.args[0])),) if is_mapped else ()
+    (inner,) = node.args
+    lines = file.text(inner).split(f"\n{file.margin(inner.lineno)}")  # which move to the left
+    moved = f"\n{file.margin(node.lineno)}".join(lines)
+    return (file.replace(node, moved),) if surely_mapped(file, inner) is not None else ()
 
 
 def decorating_transform(file: File, decorator: ast.expr) -> str | None:

@@ -100,12 +100,15 @@ def _left_by_hand(opened: ProjectFiles, migration: Migration) -> tuple[Finding, 
     migrated = (Rewriter.FIX, Rewriter.MIGRATE)
     others = {Level.BROKEN: migrated[:1], Level.SLOW: migrated, Level.NOTE: tuple(Rewriter)}
     listed = {(file.path, change.span.line) for file in migration.files for change in file.refused}
+    rewritten = ((file.path, change.span) for file in migration.files for change in file.rewritten)
+    done = {(path, span.line, span.column) for path, span in rewritten}  # in the end
     return tuple(
         finding
         for report in check_files(opened.files, opened.config.rules, opened.settings)
         for finding in report.findings
         if finding.rewriter not in others[all_rules()[finding.code].level]
         and (finding.path, finding.span.line) not in listed
+        and (finding.path, finding.span.line, finding.span.column) not in done
     )
 
 

@@ -13,6 +13,7 @@ from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.left_alone import explains_pmap
 from shardlift.source.file import File, remembered
 from shardlift.source.model import MAPS, Kind, Level, Match, dotted
+from shardlift.source.project import Project
 from shardlift.source.removed_names import ALL, all_gone
 from shardlift.source.scopes import FUNCTIONS
 
@@ -38,29 +39,38 @@ def lost(file: File) -> list[Match]:
     return [m for m in rewrite(file, Goal.SHARD_MAP) if not m.edits and not m.skipped]
 
 
-@remembered
-def needed_on_import(file: File) -> list[tuple[str, str]]:
-    """Those without which a file cannot be imported, and of flax's in files that it imports."""
+def needed(file: File) -> Iterator[tuple[str, str, bool]]:
+    """Those of a file, and of the files that it imports: where, and whether imports need them."""
     graph, paths = file.project.graph, [file.path]
     for path in paths:
         paths += sorted(graph.targets(path) - {*paths})
-    return [
-        (other.path, match.name)
-        for other in (file, *file.project.files_with("flax", among=paths[1:]))
-        for match in lost(other)
-        if match.name
-        and not any(isinstance(node, FUNCTIONS) for node in other.index.ancestors(match.node))
-    ]
+        yield from ((path, *name) for name in _lost_names(file.project, path))
+
+
+def _lost_names(project: Project, path: str) -> tuple[tuple[str, bool], ...]:
+    known: dict[str, tuple[tuple[str, bool], ...]] = project.memo.setdefault(_lost_names, {})
+    if path not in known:
+        fresh = project.fresh()
+        matches = [(f, m) for f in fresh.files_with("import", among=(path,)) for m in lost(f)]
+        known[path] = tuple(
+            (match.name, not any(isinstance(n, FUNCTIONS) for n in f.index.ancestors(match.node)))
+            for f, match in matches
+            if match.name not in ("", "jax.util")  # each of its functions is in the table
+        )
+        fresh.close()
+    return known[path]
 
 
 def why_too_new(file: File, match: Match) -> str | None:
     """Why a change waits: it needs a JAX that the file does not run with, now or after it."""
     settings = file.project.settings
-    needed = max(floors((match,), match.helpers, (0,)), default=(0,))
-    if match.kind in MAPS or needed <= (settings.oldest or (0,)):
+    jax = max(floors((match,), match.helpers, (0,)), default=(0,))
+    if match.kind in MAPS or jax <= (settings.oldest or (0,)):
         return None
-    for _, name in needed_on_import(file):
+    for _, name, on_import in needed(file):
         row = all_gone(settings).get(name)
-        if settings.oldest or row is None or name.startswith("flax.") or row.gone <= needed:
-            return f"it needs JAX {dotted(needed)}, where this file does not run: it needs {name}"
+        gone = row.gone if row is not None and name.startswith("jax.") else None
+        is_lost = on_import and (gone is None or settings.oldest is not None)
+        if is_lost or (gone is not None and (0,) < gone <= jax):
+            return f"it needs JAX {dotted(jax)}, where this file does not run: it needs {name}"
     return None

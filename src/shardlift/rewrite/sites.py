@@ -215,8 +215,9 @@ def _why_stuck(file: File) -> str | None:
     for match in removed_names.lost(file):
         name = match.name or file.brief(match.node)
         return f"this file needs {name}, which is removed and has to be replaced by hand first"
-    for path, name in removed_names.needed_on_import(file):
-        return f"{path}, which it imports, needs {name}: that has to be replaced by hand first"
+    for path, name, on_import in removed_names.needed(file):
+        if on_import:
+            return f"{path}, which it imports, needs {name}: that has to be replaced by hand first"
     return None
 
 

@@ -75,7 +75,10 @@ def test_programs_that_run_the_same_file_prove_nothing() -> None:
     [
         ([], "no site was found in either program"),
         ([_site()], "1 site: 1 identical"),
-        ([_site(), _site(Verdict.DIFFERENT), _site()], "3 sites: 1 different, 2 identical"),
+        (
+            [_site(), _site(Verdict.DIFFERENT), _site()],
+            "3 sites: 1 different, 2 identical",
+        ),
         (
             [_site(Verdict.NOT_REACHED), _site(calls=9, collective_calls=2, collectives=4)],
             "2 sites: 1 not reached, 1 identical. Not looked at: 1 site not reached; collectives "
@@ -173,7 +176,7 @@ def test_a_verdict_on_less_than_everything_says_so(kind: GapKind) -> None:
     assert "partly compared  step" in _shown(outcome)
     of_collectives = "collective" in kind
     assert ["--collectives 0" in text for text in advice(outcome)] == [True] * of_collectives
-    rest = f". Not looked at: {GAPS[kind]['last']}." if GAPS[kind]["last"] else ""
+    rest = f". Not looked at: {GAPS[kind][1]}." if GAPS[kind][1] else ""
     shown = " ".join(_shown(outcome, quiet=True).split())
     assert shown == f"1 site: 1 partly compared{rest}"
     assert machine(outcome)["sites"][0]["gaps"][0]["kind"] == kind

@@ -2,9 +2,7 @@
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -26,8 +24,46 @@ from shardlift.verify.compare.verdicts import (
 )
 
 _COLOURS = {**dict.fromkeys(EQUAL, "green"), Verdict.DIFFERENT: "red"}  # of others, yellow
-# What is said of each gap: below the verdict, and in the last line.
-GAPS = tomllib.loads(Path(__file__).with_name("gaps.toml").read_text("utf-8"))
+_ONE_ONLY = "collectives that only one program has"
+_UNREADABLE = "outputs that could not be read"
+# What is said of each gap: below the verdict, and in the last line; the latter may be nothing.
+GAPS = {
+    GapKind.ONLY_BEFORE: ("only before, not compared: {what}", _ONE_ONLY),
+    GapKind.ONLY_AFTER: ("only after, not compared: {what}", _ONE_ONLY),
+    GapKind.VALUES_NOT_KEPT: (
+        "not compared, differs at least in rounding, and the values were not kept (--keep-bytes): "
+        "{what}",
+        "collectives whose values were not kept",
+    ),
+    GapKind.COLLECTIVES_NOT_RECORDED: (
+        "collectives were not recorded {what}",
+        "collectives that were not recorded",
+    ),
+    GapKind.OUTPUTS_NOT_READ: (
+        "calls without outputs that could be read are not compared",
+        _UNREADABLE,
+    ),
+    GapKind.NO_BYTES: ("{what} was not compared: its bytes were not recorded", _UNREADABLE),
+    GapKind.TRANSFORMED: (
+        "called inside grad, vmap or another transform, outside any jit or pmap: such calls are "
+        "not recorded",
+        "calls under grad, vmap or another transform",
+    ),
+    GapKind.PROCESS_MISSING: (
+        "not recorded before, or after: process {what}",
+        "processes that were not recorded on both sides",
+    ),
+    GapKind.ORDER: (
+        "called in another order than before, relative to other functions: what the program does "
+        "with the results may differ",
+        "",
+    ),
+    GapKind.ONE_DEVICE: (
+        "on one device collectives exchange nothing: compare on more (--devices 2)",
+        "what devices exchange: there was one (--devices 2 runs both programs on virtual CPU "
+        "devices)",
+    ),
+}
 _OF_COLLECTIVES = {
     GapKind.ONLY_BEFORE,
     GapKind.ONLY_AFTER,
@@ -54,7 +90,7 @@ def _overlooked(outcome: ProgramVerdict) -> Iterator[str]:
     if missing := outcome.count(Verdict.NOT_REACHED):
         yield f"{count(missing, 'site')} not reached"
     for site in sites:
-        yield from filter(None, (GAPS[gap.kind]["last"] for gap in site.gaps))
+        yield from filter(None, (GAPS[gap.kind][1] for gap in site.gaps))
     if any(site.outputs_only and site.calls for site in sites):
         yield "collectives (--collectives 0)"
     limits = {s.collective_calls for s in sites if 0 < s.collective_calls < s.calls}
@@ -118,7 +154,7 @@ def heading(site: SiteVerdict) -> str:
 def gap_lines(site: SiteVerdict) -> list[str]:
     """What was not compared, and how often."""
     return [
-        GAPS[gap.kind]["below"].format(what=gap.what) + f" ({gap.count} times)" * (gap.count > 1)
+        GAPS[gap.kind][0].format(what=gap.what) + f" ({gap.count} times)" * (gap.count > 1)
         for gap in site.gaps
     ]
 

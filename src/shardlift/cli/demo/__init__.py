@@ -4,7 +4,6 @@ import platform
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping
 from importlib import metadata, resources
 from pathlib import Path
@@ -17,11 +16,25 @@ from shardlift.launch.program import plain_environment
 
 BEFORE, AFTER = "before/train.py", "after/train.py"
 DEVICES = 8
-_NAMES = {"before": BEFORE, "after": AFTER, "devices": DEVICES}
-_TABLE = tomllib.loads(Path(__file__).with_name("steps.toml").read_text("utf-8"))
+# What each command shows, the command, and its exit status; `report` has 0 or 1, as it was.
 STEPS = [
-    (step["title"], step["command"].format_map(_NAMES), step.get("status"))
-    for step in _TABLE["step"]
+    ("A program from 2022 fails on today's JAX", f"python {BEFORE}", 1),
+    (
+        "It runs unmodified, and what every pmap did is recorded",
+        f"shardlift run --devices {DEVICES} --record run.json {BEFORE}",
+        0,
+    ),
+    ("What it did and cost", "shardlift report run.json", None),
+    ("What has to change; nothing is executed", f"shardlift check {BEFORE} --format concise", 1),
+    ("A copy is repaired; jax.pmap stays", f"shardlift fix {AFTER} --write --allow-dirty", 0),
+    (
+        "It runs without shardlift now, with today's random numbers. This may be all",
+        f"python {AFTER}",
+        0,
+    ),
+    ("If you want to leave pmap: the change", f"shardlift migrate {AFTER}", 1),
+    ("It is made", f"shardlift migrate {AFTER} --write --allow-dirty", 0),
+    ("The numbers are the same", f"shardlift verify {BEFORE} {AFTER} -- --steps 20", 0),
 ]
 _NEXT = """
 With your own code:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version as Release
 
-from shardlift.source.model import Version, dotted, version
+from shardlift.source.model import Version, dotted
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -19,14 +17,32 @@ if TYPE_CHECKING:
 
 NEWEST: Version = (0, 12)
 NEWEST_FLAX: Version = (0, 12, 12)
-_DATA = tomllib.loads((Path(__file__).parent / "releases.toml").read_text("utf-8"))
-_LAST, _NEVER = (
-    {package: [*map(version, listed.split())] for package, listed in _DATA[key].items()}
-    for key in ("last", "never")
+# Of each minor release 0.N the last patch release, and those that were never published.
+_PATCHES = {
+    "jax": {1: 77, 2: 28, 3: 25, 4: 38, 5: 3, 6: 2, 7: 2, 8: 3, 9: 2, 10: 2, 11: 2, 12: 0},
+    "flax": {1: 0, 2: 2, 3: 6, 4: 2, 5: 3, 6: 11, 7: 5, 8: 5, 9: 0, 10: 7, 11: 2, 12: 12},
+}
+_NEVER = {
+    "jax": {(0, 2, 23), (0, 3, 18), (0, 4, 0), (0, 4, 15), (0, 4, 32)},
+    "flax": {(0, 6, 5), (0, 7, 1), (0, 7, 3), (0, 12, 11)},
+}
+# flax's own use of JAX: `nn.Dense(3).init` raises with an older flax on JAX 0.10.2 and 0.12.0.1.
+_OLDEST_FLAX: tuple[tuple[Version, Version], ...] = (
+    ((0, 11), (0, 12, 7)),  # it asked for names of jax.core that JAX 0.11 removed
+    ((0, 4, 36), (0, 10)),  # it asked for the levels of traces
 )
-_OLDEST_FLAX, _BEFORE_FLAX, _OLDEST_PYTHON = (
-    [(version(release), version(other)) for release, other in _DATA[key].items()]
-    for key in ("oldest_flax", "before_flax", "oldest_python")
+# The last JAX before a flax: what lets in no newer flax was written for that, or an older one.
+_BEFORE_FLAX: tuple[tuple[Version, Version], ...] = (
+    ((0, 6, 3), (0, 3, 25)),
+    ((0, 8, 2), (0, 4, 24)),
+)
+# The oldest Python that JAX says it runs on.
+_OLDEST_PYTHON: tuple[tuple[Version, Version], ...] = (
+    ((0, 11), (3, 12)),
+    ((0, 7), (3, 11)),
+    ((0, 4, 31), (3, 10)),
+    ((0, 4, 14), (3, 9)),
+    ((0, 4), (3, 8)),
 )
 # Comments, options such as `--hash=...`, and line continuations of a requirements file.
 _AFTER_REQUIREMENT = re.compile(r"\s+[#\\-]")
@@ -190,8 +206,8 @@ def _bounds(line: str) -> list[Specifier]:
 def _releases(package: str) -> list[Release]:
     """Every release of a library, up to the newest that is known here."""
     return [
-        Release(dotted((*minor, patch)))
-        for *minor, last in _LAST[package]
+        Release(f"0.{minor}.{patch}")
+        for minor, last in _PATCHES[package].items()
         for patch in range(last + 1)
-        if (*minor, patch) not in _NEVER[package]
+        if (0, minor, patch) not in _NEVER[package]
     ]

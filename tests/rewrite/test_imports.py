@@ -89,6 +89,8 @@ def test_names_of_a_module_are_on_one_line_though_an_alias_has_its_own() -> None
 def test_names_of_a_module_that_are_added_are_on_one_line() -> None:
     added = {"from a import b", "from a import c", "import a"}
     assert add_imports("x = 1\n", added) == "import a\nfrom a import b, c\n\nx = 1\n"
+    both = "from a import b, d\nfrom e import f\n"
+    assert add_imports(both, added) == f"import a\n{both.replace('b,', 'b, c,')}"
     apart = "from e import f\nfrom e import g\n"  # as force_single_line has it
     assert add_imports(apart, added) == f"import a\nfrom a import b\nfrom a import c\n{apart}"
 

@@ -35,6 +35,7 @@ _SETS_ENVIRONMENT = re.compile(r"\benviron(\[|\.(update|setdefault|pop)\b)|\bput
 _NEED_JAX = frozenset(
     {"jax", "flax", "optax", "haiku", "chex", "equinox", "objax", "orbax", "distrax", "rlax"}
 )
+_WIDTH = 88  # of a line with one name more
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SIMPLE = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
 
@@ -51,6 +52,11 @@ def add_imports(
     first use of a name that they bind, and of the names `needed_by`: helpers that use the imports.
     """
     top = TopLevel(text)
+    joins = any(isinstance(one, ast.ImportFrom) and len(one.names) > 1 for one in top.body)
+    for one in sorted(statements) if joins and not needed_by else ():
+        if re.fullmatch(r"from \S+ import \w+", one):
+            text = import_more(text, one, _WIDTH) or text
+            top = TopLevel(text)
 
     def uses(of: Import) -> set[str]:
         return {*map(bound_name, of.names), *needed_by}

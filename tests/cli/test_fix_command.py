@@ -116,16 +116,20 @@ def test_a_result_that_does_not_run_is_called_that_first(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "runs"), [("old.py", True), ("pkg/test_old.py", True), ("pkg/old.py", False)]
+    ("name", "kind"), [("old.py", "script"), ("pkg/test_old.py", "test"), ("pkg/old.py", "")]
 )
-def test_the_first_line_tells_scripts_from_modules(project: Path, name: str, runs: bool) -> None:
+def test_the_first_line_tells_scripts_from_modules(project: Path, name: str, kind: str) -> None:
     (project / "pkg").mkdir()
     (project / "pkg/__init__.py").write_text("import jax\ny = jax.tree_map(abs, 1)\n")
     (project / name).write_text("import jax\ny = jax.lax.tie_in(1, 2)\n")
     result = fix("pkg", name)
-    first = "Modules can be imported on JAX 0.12, but 1 script cannot run yet:"
-    assert result.stderr.startswith(first if runs else "Does not run yet on JAX 0.12:")
-    assert ("+y = jax.tree.map(abs, 1)" in result.stdout) is runs
+    first = f"Modules can be imported on JAX 0.12, but 1 {kind} cannot run yet:"
+    assert result.stderr.startswith(first if kind else "Does not run yet on JAX 0.12:")
+    assert ("+y = jax.tree.map(abs, 1)" in result.stdout) is bool(kind)
+    if kind == "script":
+        (project / name).write_text("import pkg\nfrom flax import optim\nx = optim, pkg\n")
+        (project / "pkg/__init__.py").rename(project / "pkg.py")
+        assert fix("pkg.py", name).stderr.startswith("Does not run yet")  # it is all that runs
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ class ProjectMigration:
         """The files beside the modules of a project that do not run on the target."""
         stopped = frozenset(path for one in migration.missing for path in one.paths)
         listed = (p for p in self._paths if stopped and not is_test(p) and not is_example(p))
-        modules = {*filter(self._project.is_module, listed)}
+        modules = {path for path in listed if self._project.is_module(path, stopped)}
         return stopped - modules if modules else frozenset()
 
     def _homes(self, helpers: Mapping[str, Collection[HelperRequest]]) -> dict[str, Home]:

@@ -92,10 +92,10 @@ class Project:
         fresh.close()
         return evidence
 
-    def is_module(self, path: str) -> bool:
-        """Whether a file is part of a package, or another file imports it."""
+    def is_module(self, path: str, besides: frozenset[str]) -> bool:
+        """Whether a file is part of a package, or another file imports it, besides some."""
         init = os.path.join(os.path.dirname(path), "__init__.py")
-        return init in self._known or bool(self.graph.importers(path))
+        return init in self._known or not besides.issuperset(self.graph.importers(path))
 
     def fresh(self) -> Project:
         """The same files, parsed once for both, with nothing resolved yet."""

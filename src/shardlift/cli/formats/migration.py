@@ -19,6 +19,7 @@ from shardlift.report.markdown import code
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.home import is_test
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding, Kind, Version, dotted
@@ -109,15 +110,19 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
         return [said] if migration.changed else []
     lines = [f"Does not run yet on {jax}:"]
     if migration.modules_run:
-        endings = Counter(path.endswith(".ipynb") for path in migration.stopped)
-        kinds = (count(n, "notebook" if is_one else "script") for is_one, n in endings.items())
-        lines = [f"Modules can be imported on {jax}, but {' and '.join(kinds)} cannot run yet:"]
+        kinds = Counter(map(_kind_of, sorted(migration.stopped)))
+        listed = " and ".join(count(number, kind) for kind, number in kinds.items())
+        lines = [f"Modules can be imported on {jax}, but {listed} cannot run yet:"]
     for one in migration.missing:
         files = f"{count(len(one.paths), 'file')} need{'s' * (len(one.paths) == 1)}"
         lines.append(
             f"- {files} {quote(one.row.name)}: {one.row.answer} ({_few(one.paths, quote)})"
         )
     return lines
+
+
+def _kind_of(path: str) -> str:
+    return "notebook" if path.endswith(".ipynb") else "test" if is_test(path) else "script"
 
 
 def _few(places: Sequence[str], quote: Callable[[str], str], most: int = _SHOWN) -> str:

@@ -163,15 +163,15 @@ def test_what_runs_with_an_old_jax_alone_still_does(
 
 
 def test_what_no_jax_would_run_with_what_is_left_waits(project: Path) -> None:
-    """A module all of whose functions are copied is not left."""
-    head = "import jax\nfrom jax import core, util\n"
-    body = "def f(x):\n    return util.safe_map(g, x), isinstance(x, core.Literal), {}\n"
-    (project / "train.py").write_text(head + body.format("core.unitvar"))
+    text = (
+        "from jax import core, util\ndef f(x):\n    return util.safe_map(g, x), core.Literal, {}\n"
+    )
+    (project / "train.py").write_text(text.format("core.unitvar"))
     result = fix()
     assert "JAX 0.4.27, where this file does not run: it needs jax.core.unitvar" in result.stderr
     assert "-from jax import core, util\n+from jax import core\n" in result.stdout
-    assert "left to you" not in result.stderr
-    (project / "train.py").write_text(head + body.format("1"))
+    assert "left to you" not in result.stderr  # of util all is copied
+    (project / "train.py").write_text(text.format("1"))
     assert "+from jax.extend import core\n" in fix().stdout
 
 

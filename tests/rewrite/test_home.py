@@ -148,10 +148,10 @@ SRC = "src/__init__.py | src/pkg/__init__.py | *src/pkg/m.py"
         (f"{TWO_PACKAGES} | *b/o.py", "b/_spmd.py b._spmd"),
         # The package around scripts, which find what is beside it.
         (
-            "exp/__init__.py | *exp/a/m.py: from nn import f | *exp/b/m.py: import nn.f | nn/f.py",
-            "exp/_spmd.py exp._spmd",
+            "e/__init__.py | *e/a/m.py: import n.f | *e/b/m.py: import n.f | n/f.py",
+            "e/_spmd.py e._spmd",
         ),
-        ("exp/__init__.py | *exp/a/m.py: import clu | *exp/b/m.py: import clu", ""),
+        ("e/__init__.py | *e/a/m.py: import clu | *e/b/m.py: import clu", ""),
         # What only tests need is in their folder.
         (
             "pkg/__init__.py | pkg/b.py | pkg/tests/__init__.py | "

@@ -56,7 +56,9 @@ def pair_leaves(
         rest.take_by_key(lambda form: form.path)
     rest.take_by_key(lambda form: _parts(form) if _names(form) else None)
     rest.take_by_key(_names)
-    rest.take_equal(same)
+    # Leaves that hold the same array, leaves of the same path first.
+    rest.take_only_choice(lambda i, j: before[i].path == after[j].path and same(i, j))
+    rest.take_only_choice(lambda i, j: same(i, j) and rest.fits(i, j))
     if len(before) == len(after):
         rest.take_by_key(lambda form: form.path)
     rest.take_only_choice(rest.fits)
@@ -96,11 +98,6 @@ class _Unpaired:
         for i, fitting in choices.items():
             if len(fitting) == 1 and counts[fitting[0]] == 1:
                 self._take(i, fitting[0])
-
-    def take_equal(self, same: _Same) -> None:
-        """Pair leaves that hold the same array, leaves of the same path first."""
-        self.take_only_choice(lambda i, j: self.before[i].path == self.after[j].path and same(i, j))
-        self.take_only_choice(lambda i, j: same(i, j) and self.fits(i, j))
 
     def take_in_order(self) -> Pairs:
         """Pair what is left in its order, if both sides have as many."""

@@ -55,7 +55,10 @@ def gone(file: File, rows: tuple[Removed, ...], why: str = "") -> Iterator[Match
     """A match for each use of a name that the target no longer has."""
     for node, row in _uses(file, rows):
         if _guard(file, node, row) is None:
-            successor = _other_successor(file, node, row)
+            # A name for how it is used, if that is not the row's successor.
+            uses = uses_of(file, node) if isinstance(node, ast.alias) else [node]
+            forms = (successor_call(file, use, row) for use in uses if isinstance(use, ast.expr))
+            successor = next((form.successor for form in forms if form is not None), "")
             edits, imports = _fix(file, node, row)
             is_name = isinstance(node, ast.alias) and row.same
             written = replace(row, successor=".".join(importable(row))) if is_name else row
@@ -193,13 +196,6 @@ def _renamed(file: File, node: ast.Attribute, row: Removed) -> Fix:
         return ((*edits, *(as_instance(file, node, row) or ())), imports) if edits else _NO_FIX
     edits, imports = spell_successor(file, node, replace(row, successor=use.successor))
     return ((*edits, *use.edits), imports) if edits else _NO_FIX
-
-
-def _other_successor(file: File, node: ast.AST, row: Removed) -> str:
-    """What a use is written as if it is not the row's successor: it depends on how it is used."""
-    uses = uses_of(file, node) if isinstance(node, ast.alias) else [node]
-    forms = (successor_call(file, use, row) for use in uses if isinstance(use, ast.expr))
-    return next((form.successor for form in forms if form is not None), "")
 
 
 def _without_module(file: File, alias: ast.alias) -> Fix:

@@ -7,7 +7,7 @@ are added above it. If a file has the same line several times, the number of fin
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,9 +42,12 @@ class BaselineFile:
     def new_only(self, reports: Sequence[FileReport]) -> tuple[FileReport, ...]:
         """The reports without the findings that are known."""
         left = self.known.copy()
-        return tuple(
-            replace(report, findings=tuple(self._new(report.findings, left))) for report in reports
-        )
+
+        def is_new(finding: Finding) -> bool:
+            left[key := self._key(finding)] -= 1
+            return left[key] < 0
+
+        return tuple(replace(r, findings=tuple(filter(is_new, r.findings))) for r in reports)
 
     def fixed(self, reports: Sequence[FileReport]) -> int:
         """How many known findings are gone."""
@@ -66,14 +69,6 @@ class BaselineFile:
     def _key(self, finding: Finding) -> FindingKey:
         text = finding.text.strip()[:_LONGEST_TEXT]
         return FindingKey(self._relative(finding.path), finding.code, text)
-
-    def _new(self, findings: Sequence[Finding], left: Counter[FindingKey]) -> Iterator[Finding]:
-        for finding in findings:
-            key = self._key(finding)
-            if left[key] > 0:
-                left[key] -= 1
-            else:
-                yield finding
 
     def _there(self, reports: Sequence[FileReport]) -> Counter[FindingKey]:
         return Counter(self._key(finding) for report in reports for finding in report.findings)

@@ -9,7 +9,7 @@ from shardlift.cli.console import console
 from shardlift.cli.files import read_capture
 from shardlift.cli.stop import stop
 from shardlift.report import machine, terminal
-from shardlift.report.view import View, view_of
+from shardlift.report.view import view_of
 
 
 @click.command(
@@ -34,7 +34,12 @@ def report(file: str, html: str | None, style: str | None, quiet: bool) -> None:
     """
     view = view_of(read_capture(file), file)
     if html is not None:
-        _write_page(view, html)
+        from shardlift.report.html import page
+
+        try:
+            replace_file(html, page(view).encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            stop(f"{html} cannot be written: {error.strerror}")
     if quiet or (html is not None and style is None):
         click.echo(view.headline)
     elif style == "json":
@@ -44,12 +49,3 @@ def report(file: str, html: str | None, style: str | None, quiet: bool) -> None:
     if html is not None:
         click.echo(f"wrote {html}: open it in a browser", err=True)
     sys.exit(int(view.decisions > 0))
-
-
-def _write_page(view: View, out: str) -> None:
-    from shardlift.report.html import page
-
-    try:
-        replace_file(out, page(view).encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        stop(f"{out} cannot be written: {error.strerror}")

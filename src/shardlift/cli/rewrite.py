@@ -82,7 +82,8 @@ def rewrite(asked: Request) -> NoReturn:
     report = RewriteReport(
         migration, goal, settings.target, not diff, requirements, left, verified, asked.verify or ""
     )
-    status = _status(migration, diff)
+    to_do = any(file.refused for file in migration.files) or bool(diff and migration.changed)
+    status = 2 if migration.unreadable else int(to_do)
     if asked.pr is not None:
         _describe(report, asked.pr)
     if asked.style == "json":
@@ -126,12 +127,6 @@ def _verify(
         from shardlift.cli.stuck import explain_error
 
         stop(f"{explain_error(error)}\nNothing was written.")
-
-
-def _status(migration: Migration, diff: bool) -> int:
-    if migration.unreadable:
-        return 2
-    return int(any(file.refused for file in migration.files) or bool(diff and migration.changed))
 
 
 def _show(migration: Migration) -> None:

@@ -19,8 +19,11 @@ def show(view: View, console: Console) -> None:
     console.print(Text(view.headline, style="bold"))
     console.print(Text(" · ".join(about(view.capture)), style="dim"), soft_wrap=True)
     if view.sites:
+        legend = Text("time of calls:  ", style="dim")
+        for name, glyph in GLYPHS.items():
+            legend.append(f"{glyph} ", style=COLOURS[name]).append(f"{name}  ", style="dim")
         console.print()
-        console.print(_legend())
+        console.print(legend)
     for site in view.sites:
         console.print()
         console.print(_site(site))
@@ -61,14 +64,6 @@ def bar(view: SiteView) -> Text:
         text.append(GLYPHS[name] * cells, style=COLOURS[name])
         done += cells
     return text.append("·" * (WIDTH - done), style="dim")
-
-
-def _legend() -> Text:
-    text = Text("time of calls:  ", style="dim")
-    for name, glyph in GLYPHS.items():
-        text.append(f"{glyph} ", style=COLOURS[name])
-        text.append(f"{name}  ", style="dim")
-    return text
 
 
 def _finding(finding: ReportItem) -> RenderableType:

@@ -51,7 +51,3 @@ class Decisions:
 
     left: Mapping[ChangeId, str] = field(default_factory=dict)
     lines: tuple[int, int] | None = None  # only changes on these lines are made, of a Python file
-
-    def of_file(self, path: str) -> dict[ChangeId, str]:
-        """The changes of one file that are not made."""
-        return {change: why for change, why in self.left.items() if change.path == path}

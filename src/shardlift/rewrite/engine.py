@@ -222,7 +222,7 @@ class ProjectMigration:
 
     def _draft(self, stage: _Stage, path: str, decisions: Decisions) -> Rendering:
         """A file with its new text, but for its imports and helpers."""
-        left = decisions.of_file(path)
+        left = {change: why for change, why in decisions.left.items() if change.path == path}
         key = path, frozenset(left.items()), decisions.lines
         if key not in stage.drafts:
             start = stage.starts.get(path) or self._unchanged(read_source(path, self._read(path)))

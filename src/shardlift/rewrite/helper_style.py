@@ -18,7 +18,10 @@ def styled(source: str, style: Style) -> str:
     for pattern in (_LISTED, _CALL):
         text = pattern.sub(lambda match: _on_one_line(match, style), text)
     if style.quote == "'":
-        text = _with_single_quotes(text)
+        parts = text.split('"""')
+        code = [re.sub(r'"([^"\'\\\n]*)"', r"'\1'", part) for part in parts[::2]]
+        parts[::2] = code  # not in docstrings
+        text = '"""'.join(parts)
     return text if style.indent == "    " else _indent(text, style.indent)
 
 
@@ -73,10 +76,3 @@ def _on_one_line(match: re.Match[str], style: Style) -> str:
     if left + max(4, len(style.indent)) + len(listed) <= style.width:
         return f"{margin}{head}\n{margin}    {listed}\n{margin}{tail}"
     return match[0]
-
-
-def _with_single_quotes(source: str) -> str:
-    code_and_docs = source.split('"""')
-    code = [re.sub(r'"([^"\'\\\n]*)"', r"'\1'", part) for part in code_and_docs[::2]]
-    code_and_docs[::2] = code
-    return '"""'.join(code_and_docs)

@@ -51,7 +51,7 @@ class ReferenceRun:
     def has_collectives(self, site: SiteRecord, number: int) -> bool:
         """Whether the results of collectives in its call ``number`` are on tape."""
         sample = (self.calls(site) or {}).get(number)
-        return sample is not None and sample.inside is not None and bool(sample.inside.digests)
+        return bool(sample and sample.inside and sample.inside.digests)
 
 
 class Tape:

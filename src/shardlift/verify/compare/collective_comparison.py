@@ -153,12 +153,9 @@ def _read_results(
 
 def _is_summed_before(result: CollectiveResult, side: Sequence[CapturedArray]) -> bool:
     """Whether a result is the sum of another one, which the backward pass has summed."""
-    for array in side:
-        if array.form.backward and array.form.role is ArrayRole.RESULT:
-            other = read_result(array, side)
-            if other is not None and is_sum_of(result.array, other.array):
-                return True
-    return False
+    backward = (x for x in side if x.form.backward and x.form.role is ArrayRole.RESULT)
+    others = filter(None, (read_result(array, side) for array in backward))
+    return any(is_sum_of(result.array, other.array) for other in others)
 
 
 def _is_output(sample: Sample, array: CapturedArray) -> bool:

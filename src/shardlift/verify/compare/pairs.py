@@ -25,7 +25,7 @@ def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
                 left.remove(i)
                 right.remove(partner)
 
-    take(_share_variable)
+    take(lambda a, b: a.function == b.function and bool({*a.names} & {*b.names} - {a.function}))
     take(lambda a, b: a.function == b.function and _same_calls(a, b))
     take(lambda a, b: a.function == b.function != LAMBDA and a.file == b.file)
     take(lambda a, b: a.function == b.function != LAMBDA)
@@ -33,12 +33,6 @@ def pair(before: Sequence[SiteFacts], after: Sequence[SiteFacts]) -> Pairs:
     take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _alike(a, b))
     take(lambda a, b: SiteKind.PMAP in (a.kind, b.kind) and _are_lambdas_of_one_file(a, b))
     return sorted(pairs)
-
-
-def _share_variable(before: SiteFacts, after: SiteFacts) -> bool:
-    """Whether two sites of one function are assigned to the same variable."""
-    shared = {*before.names} & {*after.names} - {before.function}
-    return before.function == after.function and bool(shared)
 
 
 def _same_calls(before: SiteFacts, after: SiteFacts) -> bool:

@@ -14,6 +14,7 @@ def test_on_one_line_where_it_fits() -> None:
 
 def test_the_arguments_on_a_line_of_their_own() -> None:
     assert render(_CALL, _STYLE, "", 20) == "f(\n    aaaa, g(bbbb, cccc), dddd\n)"
+    assert "\n" in render(_CALL, Style(200, "    ", "'"), "", 100)
 
 
 def test_one_a_line_with_a_comma() -> None:

@@ -12,6 +12,7 @@ from shardlift.source.scopes import index_of
 from shardlift.source.text import usual_quote
 
 _WIDTHS = (80, 88, 100, 120, 150, 200)
+_LONGEST = 120  # of the lines of a new call, even where others are longer
 # Formatters leave addresses, comments, words to other tools and long strings on one line.
 _NEVER_BROKEN = re.compile(r"""http|^\s*#|#\s*(\w+:|noqa)|"[^"]{30,}"|'[^']{30,}'""")
 _FEW = 3  # lines that are longer than others may be
@@ -105,6 +106,7 @@ def render(call: CallText, style: Style, margin: str, column: int, after: int = 
 
     `after` is how many characters follow it on its line.
     """
+    style = replace(style, width=min(style.width, _LONGEST))
     flat = call.flat()
     if call.is_flat and ("\n" in flat or column + len(flat) + after <= style.width):
         return flat

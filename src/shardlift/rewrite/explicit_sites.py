@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from pathlib import PurePath
 
 from shardlift.rewrite.call_format import Argument, CallText, Style
@@ -386,34 +386,30 @@ def trains(options: Options, node: ast.AST) -> bool:
 @remembered
 def is_small(project: Project) -> bool:
     """Whether few sites of a project may be rewritten, those that share the helper included."""
-    fresh = project.fresh()
-    files = (other for other in fresh.files_with("pmap") if not other.many_processes)
-    counts = accumulate(len(other.mentions) for other in files)
-    is_few = all(count <= FEW_SITES for count in counts)
-    is_few = is_few and not any(True for _ in fresh.paths_with(HELPER))
+    is_few = _sites_of_packages(project).total() <= FEW_SITES
+    return is_few and not any(True for _ in project.paths_with(HELPER))
+
+
+@remembered
+def _sites_of_packages(project: Project) -> Counter[str]:
+    """How many sites there are in each package, and in each folder of scripts."""
+    fresh, counts = project.fresh(), Counter[str]()
+    for other in fresh.files_with("pmap"):
+        if not other.many_processes:
+            counts[project.package(other.path)] += len(other.mentions)
     fresh.close()
-    return is_few
+    return counts
 
 
 def _is_script(file: File) -> bool:
     if file.source.cells is not None or _FOLDERS & set(PurePath(file.path).parts[:-1]):
         return True
-    if file.project.package(file.path) in _packages_with_many_sites(file.project):
+    # The files of a package with many sites share the helper, those that run as scripts, too.
+    package = file.project.package(file.path)
+    is_package = os.path.join(package, "__init__.py") in file.project.paths
+    if is_package and _sites_of_packages(file.project)[package] > FEW_SITES:
         return False
     return may_touch_devices(file, len(file.lines))
-
-
-@remembered
-def _packages_with_many_sites(project: Project) -> set[str]:
-    """The packages whose files share the helper, those that run as scripts, too."""
-    fresh = project.fresh()
-    counts = Counter[str]()
-    for other in fresh.files_with("pmap"):
-        if not other.many_processes:
-            counts[project.package(other.path)] += len(other.mentions)
-    fresh.close()
-    packages = (folder for folder, count in counts.items() if count > FEW_SITES)
-    return {folder for folder in packages if os.path.join(folder, "__init__.py") in project.paths}
 
 
 def _key(file: File, mention: Mention, site: _Site) -> MeshKey:

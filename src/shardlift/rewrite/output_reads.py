@@ -13,6 +13,7 @@ value may be needed on all devices, and nothing shows that what may be a tuple i
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from shardlift.check.rules import all_rules
 from shardlift.rewrite import placement
@@ -42,16 +43,27 @@ def rewrite(file: File, goal: Goal) -> Iterator[Match]:
     """`x[0]`, alone or in a tree map, where it reads what a mapped function returned."""
     if goal is Goal.SHIM:
         return  # they work, if slowly
+    reads: list[Match] = []
     for call in (node for node in file.index.nodes(ast.Call) if _maps_tree(file, node)):
         whole = _goes_to_host(file, call) or _replaces_rows(file, call)
         whole = whole or fetched_row(file, call.args[0]) is not None
         utils = _fast_utils(file, call) if goal in (Goal.FIX, Goal.SHARD_MAP) else None
         is_there = utils is not None and utils[1] <= _imported(file)
         if ((whole or is_there) and call in _slow_maps(file)) or _is_own_helper(file, call):
-            yield _read_tree(file, call, utils, is_there)
+            reads.append(_read_tree(file, call, utils, is_there))
     for node in file.index.nodes(ast.Subscript):
         if is_zero(node.slice) and _goes_to_host(file, node) and _is_row(file, node):
-            yield _fetch(file, node) if is_small(file, node) else _read_row(file, node)
+            reads.append(_fetch(file, node) if is_small(file, node) else _read_row(file, node))
+    shares = any(match.helpers for match in reads)
+    for match in reads:  # all reads of a file in one way
+        read = match.node
+        by_shard = shares and any(edit.replacement == _FIRST_SHARD for edit in match.edits)
+        function = read.args[0] if by_shard and isinstance(read, ast.Call) else None
+        if isinstance(function, ast.Lambda) and isinstance(function.body, ast.Subscript):
+            edit = file.replace(function, _HELPER)
+            yield replace(match, edits=(edit,), helpers=frozenset({HelperRequest(_HELPER)}))
+        else:
+            yield match
 
 
 def _is_row(file: File, node: ast.Subscript) -> bool:

@@ -28,6 +28,8 @@ LONG = f"f({'a' * 47})"
         (f"for abcdef in jax.tree_map({LONG}):\n    pass",
          f"for abcdef in jax.{{}}(\n    {LONG}\n):\n    pass"),
         (f"abcdefghij = jax.tree_map({LONG})[0]", f"abcdefghij = jax.{{}}(\n    {LONG}\n)[0]"),
+        (f"def some(x=jax.tree_map({LONG})) -> int:\n    pass",
+         f"def some(\n    x=jax.{{}}({LONG})\n) -> int:\n    pass"),
         # Two names on one line, each of which would fit.
         (f"f(jax.tree_map(a), jax.tree_map(b), {'c' * 32})",
          f"f(\n    jax.{{0}}(a),\n    jax.{{0}}(b),\n    {'c' * 32},\n)"),

@@ -22,19 +22,21 @@ _Line = tuple[int | None, int]  # with its cell, in a notebook
 _MOST = 4  # of more names on one line none waits for another: there are no more passes
 _STRING = re.compile(r"""'[^'\\]*'|"[^"\\]*\"""")
 _INNER = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_ENDING = re.compile(r"[)\]}](\[\w+\]|\.\w+(\(\))?)*[,:]?")  # what may follow what is in brackets
+_ENDING = re.compile(
+    r"[)\]}](\[\w+\]|\.\w+|\(\*?\w*\))*( -> [^:]+)?[,:]?"
+)  # what may follow what is in brackets
 
 
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
     """The matches, those that make the name of a call longer or shorter with more edits."""
-    matches = [*_break_lines(file, matches, _Layout.of(file))]
+    matches = [*_break_lines(file, matches, Layout.of(file))]
     aligned = ((file.span(c.func), c) for c in file.index.nodes(ast.Call) if _is_aligned(c))
     calls = grouped(aligned, lambda pair: (pair[0].cell, pair[0].end_line))
     return [_kept(file, match, calls) for match in matches]
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """How a file breaks the lines that would be too long."""
 
     width: int
@@ -42,7 +44,7 @@ class _Layout:
     hugs: bool  # whether the closing bracket stands behind what it closes
 
     @classmethod
-    def of(cls, file: File) -> _Layout:
+    def of(cls, file: File) -> Layout:
         """The layout that a file has: black's, or that of Google's style."""
         style = Style.of(file.source.text)
         is_google = len(style.indent) == 2
@@ -51,7 +53,7 @@ class _Layout:
         return cls(width, "    " if is_google else style.indent, hugs)
 
 
-def _break_lines(file: File, matches: Iterable[Match], layout: _Layout) -> Iterator[Match]:
+def _break_lines(file: File, matches: Iterable[Match], layout: Layout) -> Iterator[Match]:
     """The matches, with the lines broken that they would make too long.
 
     Of several names that make a line too long together all but the first wait for the next pass.
@@ -77,7 +79,7 @@ def _break_lines(file: File, matches: Iterable[Match], layout: _Layout) -> Itera
 
 
 def _break(
-    file: File, matches: Sequence[Match], lines: frozenset[_Line], layout: _Layout
+    file: File, matches: Sequence[Match], lines: frozenset[_Line], layout: Layout
 ) -> Edit | None:
     """What becomes of lines if some matches make one line of them that is too long.
 
@@ -98,7 +100,7 @@ def _break(
         line.lstrip().startswith((")", "]", "}")) for line in below
     )
     margin = after[: len(after) - len(after.lstrip())]
-    broken = [*_parts(after.strip(), margin, layout, is_inside)]
+    broken = [*parts_of(after.strip(), margin, layout, is_inside)]
     if any(len(line) > layout.width for line in broken) or not "".join(old).isascii():
         return None
     return Edit(file.stretch(first, 0, last, len(old[-1])), "\n".join(broken))
@@ -121,23 +123,23 @@ def _edited(lines: Sequence[str], edits: Iterable[Edit]) -> str:
     return text
 
 
-def _parts(text: str, margin: str, layout: _Layout, is_inside: bool) -> Iterator[str]:
+def parts_of(text: str, margin: str, layout: Layout, is_inside: bool) -> Iterator[str]:
     """The lines of a text as a formatter breaks it; `is_inside` if it is all within brackets."""
-    brackets = _last_brackets(text)
+    brackets = _last_brackets(text, layout.width - len(margin))
     if len(margin) + len(text) <= layout.width:
         yield margin + text
     elif is_inside and len(arguments := _arguments(text)) > 1:
         for argument in arguments:
-            yield from _parts(f"{argument},", margin, layout, False)
+            yield from parts_of(f"{argument},", margin, layout, False)
     elif is_inside and (clause := _masked(text, _INNER).find(" for ")) > 0:  # a comprehension
-        yield from _parts(text[:clause], margin, layout, False)
-        yield from _parts(text[clause + 1 :], margin, layout, False)
+        yield from parts_of(text[:clause], margin, layout, False)
+        yield from parts_of(text[clause + 1 :], margin, layout, False)
     elif brackets is None:
         yield margin + text
     else:
         start, end = brackets
         yield margin + text[:start]
-        inner = [*_parts(text[start:end], margin + layout.step, layout, True)]
+        inner = [*parts_of(text[start:end], margin + layout.step, layout, True)]
         if layout.hugs:
             yield from inner[:-1]
             yield inner[-1].removesuffix(",") + text[end:]
@@ -146,12 +148,14 @@ def _parts(text: str, margin: str, layout: _Layout, is_inside: bool) -> Iterator
 
 
 def _arguments(text: str) -> tuple[str, ...]:
-    """The arguments that stand between the brackets of a call; none if they are something else."""
+    """What stands between brackets, by the commas; none if there are others in it."""
     source = f"_({text})"
     try:
         call = ast.parse(source, mode="eval").body
-    except (SyntaxError, ValueError):
-        return ()
+    except (SyntaxError, ValueError):  # of a definition, or in a dict
+        starts = [0, *(comma.end() for comma in re.finditer(", ", _masked(text, _INNER)))]
+        ends = [*starts[1:], len(text) + 2]
+        return tuple(text[start : end - 2] for start, end in zip(starts, ends, strict=True))
     assert isinstance(call, ast.Call)
     nodes: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     spans = sorted((node.col_offset, node.end_col_offset or 0) for node in nodes)
@@ -168,8 +172,11 @@ def _masked(text: str, *others: re.Pattern[str]) -> str:
     return text
 
 
-def _last_brackets(text: str) -> tuple[int, int] | None:
-    """The inside of the last call of a line, or else of its last brackets, if it ends with them."""
+def _last_brackets(text: str, room: int) -> tuple[int, int] | None:
+    """The inside of the last call of a line, or else of its last brackets, if it ends with them.
+
+    What is before them fits, if there are such.
+    """
     masked = _masked(text)
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []
@@ -182,7 +189,8 @@ def _last_brackets(text: str) -> tuple[int, int] | None:
     pairs = [pair for pair in pairs if _ENDING.fullmatch(masked, pair[1])]
     calls = [pair for pair in pairs if text[pair[0] - 1] == "("]
     is_known = not opened and not set(masked) & set("'\"#\\")
-    return (calls or pairs)[-1] if is_known and pairs else None
+    fitting = [pair for pair in calls or pairs if pair[0] <= room]
+    return (fitting or calls or pairs)[-1] if is_known and pairs else None
 
 
 def _is_aligned(call: ast.Call) -> bool:

@@ -4,25 +4,35 @@ import ast
 import re
 from collections.abc import Iterator
 
+from shardlift.rewrite.alignment import Layout, parts_of
 from shardlift.rewrite.call_format import Style
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
 
-_LISTED = re.compile(r"^( *)(.*\()\n((?: +.*,\n)+) *(\).*)$", re.M)
-_CALL = re.compile(r"^( *)(.*\()\n( +.*[^,\n]\n) *(\).*)$", re.M)
+_BROKEN = re.compile(r"^( *)(.*\()\n((?: +.*,\n)+| +.*\n) *(\).*)$", re.M)
 
 
 def styled(source: str, style: Style) -> str:
     """An annotated definition, indented by four spaces, in another style."""
     text = source if style.typed else _without_annotations(source)
-    for pattern in (_LISTED, _CALL):
-        text = pattern.sub(lambda match: _on_one_line(match, style), text)
+    text = _BROKEN.sub(_on_one_line, text)
+    lines = [part for line in text.split("\n") for part in _broken(line, style)]
+    text = "\n".join(lines)
     if style.quote == "'":
         parts = text.split('"""')
         code = [re.sub(r'"([^"\'\\\n]*)"', r"'\1'", part) for part in parts[::2]]
         parts[::2] = code  # not in docstrings
         text = '"""'.join(parts)
     return text if style.indent == "    " else _indent(text, style.indent)
+
+
+def _broken(line: str, style: Style) -> Iterator[str]:
+    """The lines that a formatter breaks one into that is too long."""
+    code = line.lstrip()
+    margin = line[: len(line) - len(code)]
+    left = len(margin) // 4 * len(style.indent)
+    layout = Layout(style.width + len(margin) - left, "    ", hugs=False)
+    return parts_of(code, margin, layout, is_inside=False)
 
 
 def _indent(source: str, indent: str) -> str:
@@ -65,14 +75,8 @@ def _in_signature(node: ast.FunctionDef, lines: list[str]) -> Iterator[Edit]:
         yield Edit(Span(line, start, line, node.returns.end_col_offset or start), "")
 
 
-def _on_one_line(match: re.Match[str], style: Style) -> str:
-    """What stands between brackets, on one line with them, else on one of its own, if it fits."""
+def _on_one_line(match: re.Match[str]) -> str:
+    """What stands between brackets, on one line with them."""
     margin, head, inner, tail = match.groups()
     listed = " ".join(line.strip() for line in inner.splitlines()).removesuffix(",")
-    flat = f"{head}{listed}{tail}"
-    left = len(margin) // 4 * len(style.indent)
-    if left + len(flat) <= style.width:
-        return f"{margin}{flat}"
-    if left + max(4, len(style.indent)) + len(listed) <= style.width:
-        return f"{margin}{head}\n{margin}    {listed}\n{margin}{tail}"
-    return match[0]
+    return f"{margin}{head}{listed}{tail}"

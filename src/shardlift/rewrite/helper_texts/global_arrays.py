@@ -11,11 +11,7 @@ def shard_map_at_call(f, axis_name, in_specs, out_specs):
     @functools.wraps(f)
     def mapped(*args):
         return jax.shard_map(
-            f,
-            mesh=device_mesh(axis_name),
-            in_specs=in_specs,
-            out_specs=out_specs,
-            check_vma=False,
+            f, mesh=device_mesh(axis_name), in_specs=in_specs, out_specs=out_specs, check_vma=False
         )(*args)
 
     return mapped

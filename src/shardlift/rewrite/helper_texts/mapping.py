@@ -10,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def shard_map_per_device(
-    f: Callable[..., Any],
-    axis_name: tuple[Hashable, ...],
-) -> Any:
+def shard_map_per_device(f: Callable[..., Any], axis_name: tuple[Hashable, ...]) -> Any:
     """Map `f` over the leading axes of its arguments, one device per entry."""
     spec, axes = jax.P(*axis_name), tuple(range(len(axis_name)))
 
@@ -25,12 +22,7 @@ def shard_map_per_device(
         devices = np.array(jax.devices()[: math.prod(shape)]).reshape(shape)
         mesh = jax.sharding.Mesh(devices, axis_name)
 
-        @jax.shard_map(
-            mesh=mesh,
-            in_specs=spec,
-            out_specs=spec,
-            check_vma=False,
-        )
+        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         def on_device(*block: Any) -> Any:
             row = jax.tree.map(lambda x: jnp.squeeze(x, axes), block)
             return jax.tree.map(lambda x: jnp.expand_dims(x, axes), f(*row))

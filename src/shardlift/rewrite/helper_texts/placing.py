@@ -10,10 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def device_put_sharded(
-    shards: Sequence[Any],
-    devices: Sequence[jax.Device],
-) -> Any:
+def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> Any:
     """Put `shards[i]` on `devices[i]`, as the rows of one array per leaf."""
     mesh = jax.sharding.Mesh(devices, ("devices",))
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
@@ -42,9 +39,7 @@ def replicate(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:
 
 
 def prefetch_to_device(
-    iterator: Iterator[Any],
-    size: int,
-    devices: Sequence[jax.Device] | None = None,
+    iterator: Iterator[Any], size: int, devices: Sequence[jax.Device] | None = None
 ) -> Iterator[Any]:
     """Yield what `iterator` yields, put on the devices `size` items ahead."""
     mesh = jax.sharding.Mesh(devices or jax.local_devices(), ("devices",))

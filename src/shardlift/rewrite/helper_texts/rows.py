@@ -8,11 +8,7 @@ import jax
 import jax.numpy as jnp
 
 
-def per_row_of(
-    f: Callable[..., Any],
-    in_axes: Any,
-    out_axes: Any = 0,
-) -> Callable[..., Any]:
+def per_row_of(f: Callable[..., Any], in_axes: Any, out_axes: Any = 0) -> Callable[..., Any]:
     """Let `f` see one row of each block, along its axis; None: all of it."""
 
     def at_axes(change: Callable[..., Any], axes: Any, tree: Any) -> Any:

@@ -8,10 +8,7 @@ import jax
 import jax.numpy as jnp
 
 
-def per_row(
-    f: Callable[..., Any],
-    in_axes: tuple[int | None, ...] = (),
-) -> Callable[..., Any]:
+def per_row(f: Callable[..., Any], in_axes: tuple[int | None, ...] = ()) -> Callable[..., Any]:
     """Let `f` see one row of each argument, along its axis; None: all of it."""
 
     def row(axis: int | None, x: Any) -> Any:

@@ -30,12 +30,7 @@ def spmd_map(
             in_shardings=tuple(whole if k is None else None for k in axes),
             donate_argnums=donate_argnums,
         )
-        @jax.shard_map(
-            mesh=mesh,
-            in_specs=specs,
-            out_specs=jax.P(axis_name),
-            check_vma=False,
-        )
+        @jax.shard_map(mesh=mesh, in_specs=specs, out_specs=jax.P(axis_name), check_vma=False)
         def on_device(*block: Any) -> Any:
             *row, named = map(row_of, axes, block)
             out = fun(*row, **named)

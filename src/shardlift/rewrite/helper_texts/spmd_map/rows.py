@@ -25,12 +25,7 @@ def spmd_map(
         count = max(shape[0] for shape in shapes if shape)
         mesh = jax.sharding.Mesh(jax.devices()[:count], (axis_name,))
 
-        @jax.shard_map(
-            mesh=mesh,
-            in_specs=spec,
-            out_specs=spec,
-            check_vma=False,
-        )
+        @jax.shard_map(mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         def on_device(*block: Any) -> Any:
             row, named = jax.tree.map(lambda x: jnp.squeeze(x, 0), block)
             out = fun(*row, **named)

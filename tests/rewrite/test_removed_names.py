@@ -120,6 +120,15 @@ def test_what_a_guard_hides_is_listed() -> None:
         ),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
         (
+            "import jax\nfrom jax.experimental import host_callback as h\nx = h.id_tap(f, x)\n"
+            "h.id_print(x)\n",
+            'import jax\njax.debug.callback(f, x, ())\njax.debug.print("{}", x)\n',
+        ),
+        (
+            "from jax.experimental.host_callback import id_print as p\np(x)\n",
+            'import jax\n\njax.debug.print("{}", x)\n',
+        ),
+        (
             "from flax.deprecated import nn\nx = nn.softmax(nn.relu(y))\n",
             "from flax import linen as nn\nx = nn.softmax(nn.relu(y))\n",
         ),
@@ -510,6 +519,7 @@ def test_renamed(before: str, after: str, goal: Goal) -> None:
         ("import jax\ns = jax.sharding.PmapSharding(devices, spec)\n", "see jax.sharding.Named"),
         ("from jax._src.numpy.util import _wraps\nf = _wraps(g)\n", "write functools.wraps"),
         ("import jax\nb = x.device_buffers\n", "addressable_shards"),
+        ("from jax.experimental import host_callback as h\ny = h.id_tap(f, x)\n", "which returns"),
         ("import jax\ns = [b.device() + b for b in x.device_buffers]\n", "addressable_shards"),
         ("import jax\nold = jax.config.jax_pmap_shmap_merge\n", "removed in JAX 0.10"),
         ("import jax\nold = jax.config.jax_array or new\n", "gone since JAX 0.4.14"),

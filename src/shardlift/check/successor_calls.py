@@ -96,6 +96,12 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
             return _with_argument(file, call, "jax.enable_x64", "False")
         case "jax.lax.pvary", 2, 0:
             return _with_argument(file, call, "jax.lax.pcast", f", to={string(file, 'varying')}")
+        case "jax.experimental.host_callback.id_tap", 2, 0:  # no transformations are told
+            return _tap(file, call, _with_argument(file, call, "jax.debug.callback", ", ()"))
+        case "jax.experimental.host_callback.id_print", 1, 0:
+            text = f"{string(file, '{}')}, {file.text(call.args[0])}"
+            printed = (file.replace(call.args[0], text),)
+            return _tap(file, call, SuccessorCall(printed, "jax.debug.print"))
         # What copies of JAX's initializers have, such as those of T5X in whisper-jax.
         case "jax.core.as_named_shape", 1, 0:
             return _same(file, call, call.args[0])
@@ -121,6 +127,15 @@ def _with_argument(file: File, call: ast.Call, successor: str, text: str) -> Suc
         return None
     line, column = end(call)
     return SuccessorCall((Edit(file.stretch(line, column - 1, line, column - 1), text),), successor)
+
+
+def _tap(file: File, call: ast.Call, use: SuccessorCall | None) -> SuccessorCall | None:
+    """A call that returned its last argument: alone, or assigned to what that is."""
+    statement, value = file.index.parents.get(call), file.text(call.args[-1])
+    if isinstance(statement, ast.Assign) and [*map(file.text, statement.targets)] == [value]:
+        name = Edit(file.stretch(*position(statement), *position(call)), "")
+        return use and SuccessorCall((name, *use.edits), use.successor)
+    return use if isinstance(statement, ast.Expr) else None
 
 
 def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:

@@ -36,8 +36,8 @@ def floors(
             yield TESTED
         elif (function := change.name.partition("(")[0]) in CALLS_SINCE:
             yield CALLS_SINCE[function]
-        elif row is not None and row.successor:
-            yield _of_name(spelled_for(change.successor or row.successor, oldest), row.gone)
+        elif row is not None and (successor := change.successor or row.successor):
+            yield _of_name(spelled_for(successor, oldest), row.gone)
     yield from (_HELPERS.get(request.name, TESTED) for request in helpers)
 
 

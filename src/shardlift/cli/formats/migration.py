@@ -118,6 +118,8 @@ def _readiness(migration: Migration, target: Version, quote: Callable[[str], str
         lines.append(
             f"- {files} {quote(one.row.name)}: {one.row.answer} ({_few(one.paths, quote)})"
         )
+    if migration.changed and migration.needed_by_program is None:
+        lines.append("What is written runs with the JAX that the program has now, too.")
     return lines
 
 

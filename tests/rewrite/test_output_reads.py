@@ -89,6 +89,8 @@ def test_left_alone(text: str) -> None:
          f"out, y = jax.tree.map(lambda v: v{SHARD}, (out, y))"),
         (f"{G}print(jax.tree.map(lambda v: v[0], out), jax.tree.map(lambda v: v[0], (out, y)))",
          "print(jax.tree.map(first_row, out), jax.tree.map(first_row, (out, y)))"),
+        (f"{G}first = lambda t: jax.tree.map(lambda v: v[0], t)\nz = first(out)",
+         "first = lambda t: jax.tree.map(first_row, t)\nz = first(out)"),
         (f"{G}print(jax.tree.map(\n    lambda v: v[0],  # one\n    out,\n))",
          f"print(jax.tree.map(\n    lambda v: v{SHARD},  # one\n    out,\n))"),
     ],

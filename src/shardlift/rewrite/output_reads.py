@@ -27,7 +27,7 @@ from shardlift.source.idioms import fetched_row, first_row_in, is_zero
 from shardlift.source.libraries import TO_HOST, TREE_MAPS
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
 from shardlift.source.outputs import device_index, has_rows, is_logged, is_small, may_have_rows
-from shardlift.source.scopes import end, position
+from shardlift.source.scopes import end, last_name, position
 from shardlift.source.sites import scope_name
 
 FIRST_OF_TREE = re.compile(
@@ -151,18 +151,29 @@ def _replaces_rows(file: File, call: ast.Call) -> bool:
 def _is_own_helper(file: File, call: ast.Call) -> bool:
     """Whether a tree map is the project's own `unreplicate`, called with an output of pmap."""
     is_read = first_row_in(file, call.args[0]) is not None
-    return is_read and scope_name(file, call) in _own_helpers(file)
+    return is_read and _helper_around(file, call) in _own_helpers(file)
+
+
+def _helper_around(file: File, node: ast.AST) -> str:
+    """The dotted name of the function around a node, or of the variable that has its lambda."""
+    scope, statement = scope_name(file, node), file.index.statement(node)
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Lambda):
+        return f"{scope}.{last_name(statement.targets[0])}"
+    return scope
 
 
 @remembered
 def _own_helpers(file: File) -> set[str]:
     """The functions of a file that SL402 finds called, there or in another file."""
     returned = {f.name: file.index.returns(f) for f in file.index.nodes(ast.FunctionDef)}
+    for statement in file.index.nodes(ast.Assign):
+        if isinstance(statement.value, ast.Lambda):
+            returned |= {last_name(target): [statement.value.body] for target in statement.targets}
     named = [n for n, nodes in returned.items() if any(file.called(x) in TREE_MAPS for x in nodes)]
     users = {user.path: user for name in named for user in file.project.files_with(name)}
     readers = (users | {file.path: file}).values() if named else ()
     return {
-        scope_name(match.file, node)
+        _helper_around(match.file, node)
         for reader in readers
         for match in _SL402.visit(reader)
         if match.file is not None and match.file.path == file.path

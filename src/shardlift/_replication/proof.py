@@ -105,10 +105,12 @@ def prove(program: MappedProgram, equal: list[bool]) -> Replication:
             "nothing to prove. Pass the result of one pmap."
         )
     scope = MapScope(mapped.sizes)
-    inputs = [
-        _input_value(scope, origin, spec, equal)
-        for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True)
-    ]
+    inputs: list[Value] = []  # the operands, as the body of the map sees them
+    before = Cause(None, None, "is computed before the map")
+    for origin, spec in zip(mapped.operands, mapped.eqn.params["in_specs"], strict=True):
+        cause = Cause(origin) if isinstance(origin, int) else before
+        known, wide = isinstance(origin, int) and equal[origin], scope.wide(scope.names)
+        inputs.append(None if known else control_flow.enter_map(None, spec, wide, cause))
     values = Interpreter(RULES).run(mapped.eqn.params["jaxpr"], inputs, scope)
     outcomes = [_outcome(program, origin, mapped, values) for origin in origins]
     paths = [path for path, _ in leaf_paths(program.output)]
@@ -116,17 +118,6 @@ def prove(program: MappedProgram, equal: list[bool]) -> Replication:
     proven = tree.unflatten([bool(outcome) for outcome in outcomes])
     outputs = dict(zip(paths, outcomes, strict=True))
     return Replication(program.name, dict(mapped.sizes), outputs, proven)
-
-
-def _input_value(scope: MapScope, origin: Origin, spec: Any, equal: list[bool]) -> Value:
-    """An operand as the body of the map sees it."""
-    if not isinstance(origin, int):
-        cause = Cause(None, None, "is computed before the map")
-    elif equal[origin]:
-        return None
-    else:
-        cause = Cause(origin)
-    return control_flow.enter_map(None, spec, scope.wide(scope.names), cause)
 
 
 def _outcome(

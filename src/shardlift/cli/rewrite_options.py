@@ -10,12 +10,7 @@ from shardlift.rewrite.goal import Goal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_NUMBERS: dict[str, Callable[[str], float]] = {
-    "ulps": int,
-    "rounding": int,
-    "rtol": float,
-    "atol": float,
-}
+_NUMBERS: dict[str, Any] = {"ulps": int, "rounding": int, "rtol": float, "atol": float}
 
 
 class ToleranceOption(click.ParamType[Any]):

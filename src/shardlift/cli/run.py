@@ -119,9 +119,7 @@ def run(
         raise click.UsageError("--end-when-stuck needs --processes, and --stuck-after above 0")
     stop_if_jax_is_too_old()
     what = Program(program, args, module)
-    tape = None
-    if record_inputs is not None:
-        tape = TapeOptions(keep=record_inputs)
+    tape = None if record_inputs is None else TapeOptions(keep=record_inputs)
     then = None if no_patch else _written_for(written_for, os.curdir if module else program)
     options = RunOptions(not no_patch, record, then, quiet=quiet, tape=tape)
     report = lambda stuck: click.echo(explain_stuck(stuck, ended=False), err=True)  # noqa: E731

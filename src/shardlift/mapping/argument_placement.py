@@ -12,12 +12,21 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import AxisType, NamedSharding
 
+from shardlift.arrays.reads import is_concrete
 from shardlift.arrays.resharding import move, rewrap
 from shardlift.mapping.axes import Axis, Names
 from shardlift.mapping.plan import Plan
 from shardlift.mapping.pmap_options import Reshard
 
 _CONTEXTLIB = contextlib.__file__
+_INCOMPATIBLE = (
+    "pmap of {0} received incompatible devices for argument {1}{2}, {3}:\n"
+    "  it is committed to {4}\n"
+    "  this pmap needs it as {5}\n"
+    "Ways out: place it first, with jax.device_put({1}, <the sharding needed>); "
+    'give pmap reshard="warn" or reshard="silent" to have it moved at each such call, as '
+    "jax.pmap did before 0.8; or give pmap the devices= and in_axes= that match the array."
+)
 
 
 class ReshardWarning(UserWarning):
@@ -64,8 +73,21 @@ def fit_leaves(
             placed[k] = jax.device_put(leaf, wanted)
         else:
             to_move.append(k)
-    if to_move:
-        _apply_policy(plan, site, leaves, axes, to_move, policy, names)
+    if to_move and policy != "silent":
+        named, others = list(names())[to_move[0]], len(to_move) - 1
+        leaf, wanted = leaves[to_move[0]], plan.sharding(axes[to_move[0]])
+        more = f" (and {others} more)" if others else ""
+        if policy != "warn":
+            kind = f"{leaf.dtype}{list(leaf.shape)}"
+            raise ValueError(_INCOMPATIBLE.format(site, named, more, kind, leaf.sharding, wanted))
+        total = sum(leaves[k].nbytes for k in to_move)
+        warnings.warn(
+            f"pmap of {site} moves {total} bytes of its inputs between devices on this call: "
+            f"{named}{more} has {leaf.sharding}, and the pmap needs {wanted}. Place it "
+            "once, with jax.device_put, before the loop. (This warning is shown once per pmap.)",
+            ReshardWarning,
+            stacklevel=_caller(),
+        )
     for k in to_move:
         placed[k] = move(leaves[k], plan.sharding(axes[k]), free=donated[k])
     changed = any(new is not old for new, old in zip(placed, leaves, strict=True))
@@ -99,12 +121,7 @@ def has_another_name(leaf: jax.Array, wanted: NamedSharding) -> bool:
 
 def _is_placed(leaf: Any) -> bool:
     """Is this an array that was placed on purpose?"""
-    return (
-        isinstance(leaf, jax.Array)
-        and not isinstance(leaf, jax.core.Tracer)
-        and leaf.committed
-        and not leaf.is_deleted()
-    )
+    return is_concrete(leaf) and leaf.committed and not leaf.is_deleted()
 
 
 def _is_usable(leaf: jax.Array, wanted: NamedSharding, plan: Plan) -> bool:
@@ -126,40 +143,3 @@ def _caller() -> int:
     while frame.f_back is not None and frame.f_code.co_filename.startswith((package, _CONTEXTLIB)):
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _apply_policy(
-    plan: Plan,
-    site: str,
-    leaves: Sequence[Any],
-    axes: Sequence[Axis],
-    to_move: Sequence[int],
-    policy: Reshard,
-    names: Names,
-) -> None:
-    """Refuse to move these leaves, warn about it, or do nothing."""
-    if policy == "silent":
-        return
-    named = list(names())
-    first = to_move[0]
-    leaf, wanted = leaves[first], plan.sharding(axes[first])
-    total = sum(leaves[k].nbytes for k in to_move)
-    others = f" (and {len(to_move) - 1} more)" if len(to_move) > 1 else ""
-    if policy == "warn":
-        warnings.warn(
-            f"pmap of {site} moves {total} bytes of its inputs between devices on this call: "
-            f"{named[first]}{others} has {leaf.sharding}, and the pmap needs {wanted}. Place it "
-            "once, with jax.device_put, before the loop. (This warning is shown once per pmap.)",
-            ReshardWarning,
-            stacklevel=_caller(),
-        )
-        return
-    raise ValueError(
-        f"pmap of {site} received incompatible devices for argument {named[first]}{others}, "
-        f"{leaf.dtype}{list(leaf.shape)}:\n"
-        f"  it is committed to {leaf.sharding}\n"
-        f"  this pmap needs it as {wanted}\n"
-        f"Ways out: place it first, with jax.device_put({named[first]}, <the sharding needed>); "
-        'give pmap reshard="warn" or reshard="silent" to have it moved at each such call, as '
-        "jax.pmap did before 0.8; or give pmap the devices= and in_axes= that match the array."
-    )

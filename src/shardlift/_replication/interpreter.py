@@ -147,12 +147,8 @@ class Interpreter:
 
     def _classify(self, primitive: Any) -> Rule | None:
         """The rule of a primitive; None for a plain function of its operands."""
-        name = primitive.name
-        rule: Rule | None
-        if not is_jax_primitive(primitive):
-            rule = _unknown
-        else:
-            rule = self._rules.get(name, None if name in PLAIN else _unknown)
+        usual = None if primitive.name in PLAIN else _unknown
+        rule = self._rules.get(primitive.name, usual) if is_jax_primitive(primitive) else _unknown
         self._kinds[primitive] = rule
         return rule
 

@@ -89,11 +89,8 @@ def equal_leaves(
                 f"equal names an argument {name!r} that does not exist: the arguments are {there}."
             )
     chosen = {known[name] for name in named}
-    flags = []
-    for key, arg in [*enumerate(args), *sorted(kwargs.items())]:
-        if key not in static:
-            flags += [key in chosen] * len(jax.tree.leaves(arg))
-    return flags
+    given: list[tuple[int | str, Any]] = [*enumerate(args), *sorted(kwargs.items())]
+    return [k in chosen for k, arg in given if k not in static for _ in jax.tree.leaves(arg)]
 
 
 def prove(program: MappedProgram, equal: list[bool]) -> Replication:

@@ -102,9 +102,8 @@ def layout_of(
 
 def _by_length(before: Shape, after: Shape, axes: Axes) -> tuple[Shape, Shape, int | None]:
     """The shape with more axes, the other one, and the axis of the devices of the first."""
-    if len(before) >= len(after):
-        return before, after, axes[0]
-    return after, before, axes[1]
+    is_longer = len(after) > len(before)
+    return (after, before, axes[1]) if is_longer else (before, after, axes[0])
 
 
 def _device_axes(shape: Shape, axis: int | None) -> list[int]:

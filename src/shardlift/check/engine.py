@@ -223,11 +223,9 @@ def _returns_mapped(value: Value) -> bool:
     """Whether a function returns a pmapped function, alone or in a tuple."""
     if not isinstance(value, Known):
         return False
-    for returned in value.returns():
-        parts = returned.elts if isinstance(returned, ast.Tuple) else [returned]
-        if any(isinstance(v, Mapped) for part in parts for v in value.file.values(part)):
-            return True
-    return False
+    returned = [r.elts if isinstance(r, ast.Tuple) else [r] for r in value.returns()]
+    values = (v for parts in returned for part in parts for v in value.file.values(part))
+    return any(isinstance(v, Mapped) for v in values)
 
 
 def _order(finding: Finding) -> tuple[int, int, int, str, str]:

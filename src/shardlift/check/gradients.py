@@ -55,11 +55,8 @@ def loss_is_reduced(gradient: Gradient) -> bool:
     node, file = gradient.loss.node, gradient.loss.file
     if any(name in REDUCTIONS for _, name in collectives(file, node)):
         return True
-    for call in file.index.calls_in[node]:
-        value = file.only(call.func)
-        if isinstance(value, Known) and any(collectives(value.file, value.node)):
-            return True
-    return False
+    called = (file.only(call.func) for call in file.index.calls_in[node])
+    return any(isinstance(v, Known) and any(collectives(v.file, v.node)) for v in called)
 
 
 def reductions_of(file: File, gradient: Gradient) -> Iterator[ast.Call]:

@@ -51,10 +51,9 @@ def _indent(source: str, indent: str) -> str:
 
 
 def _without_annotations(source: str) -> str:
-    edits: list[Edit] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef):
-            edits += _in_signature(node, source.splitlines())
+    lines = source.splitlines()
+    functions = (n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef))
+    edits = [edit for function in functions for edit in _in_signature(function, lines)]
     return apply_edits(source, edits).replace("  # type: ignore[attr-defined]", "")
 
 

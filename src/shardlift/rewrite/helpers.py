@@ -204,9 +204,8 @@ def imported_name(index: Index, node: ast.AST) -> str | None:
     statement = index.parents.get(node)
     if not isinstance(node, ast.alias):
         return None
-    if isinstance(statement, ast.ImportFrom):
-        return f"{statement.module}.{node.name}"
-    return node.name
+    parent = f"{statement.module}." if isinstance(statement, ast.ImportFrom) else ""
+    return f"{parent}{node.name}"
 
 
 def imports_of(

@@ -123,9 +123,7 @@ class Migration:
         program = [floors(file.rewritten, file.helpers, (0,)) for file in self._program]
         needed = max((version for versions in program for version in versions), default=(0,))
         oldest = self.oldest or (None if runs_today else (0,))
-        if oldest is None or needed >= TREE_NAMES:
-            return None
-        return max(oldest, needed)
+        return None if oldest is None or needed >= TREE_NAMES else max(oldest, needed)
 
     @property
     def needed_by_program(self) -> Version | None:

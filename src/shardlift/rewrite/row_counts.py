@@ -217,12 +217,10 @@ def _bindings(file: File) -> Iterator[_Binding]:
     for annotated in index.nodes(ast.AnnAssign):
         if annotated.value is not None:
             yield list(_targets(annotated.target)), annotated.value
-    loops: list[ast.For | ast.comprehension] = [
-        *index.nodes(ast.For),
-        *index.nodes(ast.comprehension),
-    ]
-    for loop in loops:
+    for loop in index.nodes(ast.For):
         yield list(_targets(loop.target)), loop.iter
+    for clause in index.nodes(ast.comprehension):
+        yield list(_targets(clause.target)), clause.iter
     functions = {node.name: node for node in index.nodes(ast.FunctionDef)}
     for name, function in functions.items():
         for returned in index.returns(function):

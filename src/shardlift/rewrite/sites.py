@@ -310,9 +310,7 @@ def _why_not(file: File, mention: Mention, inside: Mapping[ast.AST, str]) -> str
         return "this test swaps jax.pmap for a stand-in, chex.fake_pmap"
     if is_shadowed(file, mention.name, HELPER):
         return _means_another(HELPER)
-    if file.many_processes:
-        return MANY_PROCESSES
-    return why_left_alone(file, mention)
+    return MANY_PROCESSES if file.many_processes else why_left_alone(file, mention)
 
 
 def _others(file: File) -> Iterator[Match]:

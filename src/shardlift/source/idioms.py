@@ -125,9 +125,8 @@ def stacking_count(file: File, node: ast.expr) -> ast.expr | None:
         repeated = repeated_by(file, node.args[0])
         return repeated[1] if repeated is not None else None
     is_reshape = isinstance(node.func, ast.Attribute) and node.func.attr == "reshape"
-    if name is None and is_reshape and node.args:
-        return leading_count(file, node.args[0])
-    return None
+    is_stacked = name is None and is_reshape and node.args
+    return leading_count(file, node.args[0]) if is_stacked else None
 
 
 def mapped_inputs(file: File) -> Iterator[ast.expr]:

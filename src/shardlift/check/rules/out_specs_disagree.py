@@ -43,11 +43,8 @@ def _stays_local(shard_map: ShardMap, body: Known) -> bool:
     names = positional(body.node) if isinstance(body.node, FUNCTIONS) else []
     if not names or not all(shard_map.spec_of(name) for name in names):
         return False
-    for call in body.file.index.calls_in[body.node]:
-        called = body.file.called(call) or ""
-        if not called.startswith(("jax.", "numpy.")) or called.startswith(_ACROSS):
-            return False
-    return True
+    called = [body.file.called(call) or "" for call in body.file.index.calls_in[body.node]]
+    return all(c.startswith(("jax.", "numpy.")) and not c.startswith(_ACROSS) for c in called)
 
 
 def _adds_local(shard_map: ShardMap, body: Known) -> bool:

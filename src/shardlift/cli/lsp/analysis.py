@@ -67,9 +67,7 @@ class Files:
         """The content of a file; OSError if there is none."""
         stop_if_cancelled()
         document = self._opened(path)
-        if document is not None:
-            return document.content
-        return read_bytes(path)
+        return read_bytes(path) if document is None else document.content
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""

@@ -241,10 +241,8 @@ def _imported(
 ) -> Iterator[Reach]:
     """`from steps import *`, and imports of a module that is not found, or found twice."""
     statement = file.index.parents[alias]
-    base = ""
-    if isinstance(statement, ast.ImportFrom):
-        base = file.resolver.imported_module(statement)
     is_starred = alias.name == "*"
+    base = file.resolver.imported_module(statement) if isinstance(statement, ast.ImportFrom) else ""
     for dotted in filter(None, [base] if is_starred else [base, f"{base}.{alias.name}".strip(".")]):
         path = tuple(dotted.split("."))
         if path[0] in LIBRARIES or (not is_starred and file.project.has_module(path, file.path)):

@@ -65,10 +65,8 @@ def _library(file: File, call: ast.Call, name: str) -> Idiom | None:
         counted = count is not None and device_count(file, count)
         return Idiom(CellRole.ROWS, call.args[0]) if counted else None
     devices = argument_at(call, 1, "devices")
-    if devices is None:
-        is_on_all = name != "jax.device_put_sharded"
-    else:
-        is_on_all = _are_all_devices(file, devices)
+    usual = name != "jax.device_put_sharded"
+    is_on_all = usual if devices is None else _are_all_devices(file, devices)
     if not is_on_all or any(keyword.arg != "devices" for keyword in call.keywords):
         return None
     if name in REPLICATE:

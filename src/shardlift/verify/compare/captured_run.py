@@ -66,6 +66,4 @@ def forms_of(arrays: ArrayLists) -> tuple[list[ArrayForm], list[ArrayForm]]:
 
 def same_values(before: Values | None, after: Values | None) -> bool:
     """Whether two parts of calls were recorded, and have the same arrays."""
-    if before is None or after is None:
-        return False
-    return same_arrays(before.digests, after.digests)
+    return before is not None and after is not None and same_arrays(before.digests, after.digests)

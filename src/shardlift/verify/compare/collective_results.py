@@ -124,9 +124,8 @@ def _unequal(before: CollectiveResult, after: CollectiveResult, kind: str) -> Ar
     left, right = before.views(kind), after.views(kind)
     right = [_like(array, before.array) for array in right]
     few, many = (left, right) if len(left) <= len(right) else (right, left)
-    if all(any(_is_same(a, b) for b in many) for a in few):
-        return None
-    return left[0], right[0]
+    found = all(any(_is_same(a, b) for b in many) for a in few)
+    return None if found else (left[0], right[0])
 
 
 def _like(array: Array, other: Array) -> Array:

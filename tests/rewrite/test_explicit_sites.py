@@ -638,35 +638,19 @@ def main():
     return double(np.arange(jax.device_count()))
 """
 )
-SETS = f"import os, wandb\n{DECORATED}{GUARD}    "
+SETS = f"import os, wandb\nfrom jax import config as c\n{DECORATED}{GUARD}    "
 TOUCHES = {
     "a script": (DECORATED + GUARD, {}, True),
     "a module": (DECORATED, {}, False),
     "a script that is imported": (DECORATED + GUARD, {"other": "import main\n"}, False),
     "workers import it again": (f"import multiprocessing\n{DECORATED}{GUARD}", {}, False),
-    "it sets JAX up later": (
-        DECORATED.replace("return double", "jax.config.update('a', 1)\n    return double") + GUARD,
-        {},
-        False,
-    ),
-    "it sets platforms later": (
-        DECORATED.replace("return", "jax.config.update('jax_platforms', '')\n    return") + GUARD,
-        {},
-        False,
-    ),
-    "it sets what numbers are later": (
-        DECORATED.replace("return", "jax.config.update('jax_enable_x64', 0)\n    return") + GUARD,
-        {},
-        True,
-    ),
+    "it sets JAX up later": (f"{SETS}jax.config.update('a', 1)\n", {}, False),
+    "it sets platforms later": (f"{SETS}jax.config.update('jax_platforms', '')\n", {}, False),
+    "it sets what numbers are later": (f"{SETS}jax.config.update('jax_enable_x64', 0)\n", {}, True),
     "it sets what JAX does not read": (f"{SETS}os.environ['WANDB_MODE'] = 'off'\n", {}, True),
     "it sets what a CPU is": (f"{SETS}os.environ['XLA_FLAGS'] = ''\n", {}, False),
     "it sets up a log": (f"{SETS}wandb.config.update({{'lr': 1}})\n", {}, True),
-    "it sets JAX up by another name": (
-        f"from jax import config as c\n{DECORATED}{GUARD}    c.update('jax_platforms', '')\n",
-        {},
-        False,
-    ),
+    "it sets JAX up by another name": (f"{SETS}c.update('jax_platforms', '')\n", {}, False),
     "its last line runs it": (f"{DECORATED}\n\nmain()\n", {}, True),
     "it calls what is mapped": (f"{DECORATED}\n\nx = double(np.ones((8, 2)))\n", {}, True),
     "it has arrays at the top": (f"{DECORATED}\n\nkey = jax.random.key(0)\n", {}, True),
@@ -684,9 +668,8 @@ def test_a_module_touches_no_device_when_it_is_imported(
 
 def test_many_sites_of_a_package_share_a_helper() -> None:
     sites = "\n    ".join(f"p_{k} = jax.pmap(step, 'i')\n    p_{k}(x, x)" for k in range(6))
-    module = program(sites, main=MAIN.replace("    return p_step(x, x)\n", "")).split("if __name")[
-        0
-    ]
+    main = MAIN.replace("    return p_step(x, x)\n", "")
+    module = program(sites, main=main).split("if __name")[0]
     assert "spmd_map" in after(module, other="import main\nmain.main()\n")
     script = program(sites, main=MAIN.replace("return p_step(x, x)", "pass"))
     assert "per_row" in after(script)
@@ -694,13 +677,8 @@ def test_many_sites_of_a_package_share_a_helper() -> None:
     files = migrated(package)[0]
     assert files["package/main.py"].count("spmd_map") == 7  # imported, or defined, and six sites
     assert "spmd_map" not in files["other.py"]
-    shared = migrated(
-        {
-            "main.py": program() + "import package.module\n",
-            "package/module.py": module,
-            "package/__init__.py": "",
-        }
-    )[0]
+    package = {"package/module.py": module, "package/__init__.py": ""}
+    shared = migrated({"main.py": program() + "import package.module\n", **package})[0]
     assert "spmd_map(step" in shared["main.py"]
 
 

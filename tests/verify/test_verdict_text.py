@@ -75,10 +75,7 @@ def test_programs_that_run_the_same_file_prove_nothing() -> None:
     [
         ([], "no site was found in either program"),
         ([_site()], "1 site: 1 identical"),
-        (
-            [_site(), _site(Verdict.DIFFERENT), _site()],
-            "3 sites: 1 different, 2 identical",
-        ),
+        ([_site(), _site(Verdict.DIFFERENT), _site()], "3 sites: 1 different, 2 identical"),
         (
             [_site(Verdict.NOT_REACHED), _site(calls=9, collective_calls=2, collectives=4)],
             "2 sites: 1 not reached, 1 identical. Not looked at: 1 site not reached; collectives "

@@ -17,7 +17,7 @@ PROGRAMS = {
     "from jax.experimental.maps import xmap; xmap(abs)": (
         "jax.experimental.maps.xmap was removed in JAX 0.4.31: see jax.shard_map"
     ),
-    "import flax.optim": "flax.optim was removed in flax 0.6: see optax",
+    "import flax.deprecated": "flax.deprecated was removed in flax 0.4: see flax.linen",
     **dict.fromkeys(
         [
             "import jax; jax.mask(abs)",

@@ -119,14 +119,13 @@ def _fix(file: File, node: ast.AST, row: Removed) -> Fix:
 def _copies(file: File, node: ast.AST) -> frozenset[HelperRequest]:
     """The functions that a file gets a copy of with the fix of a node."""
     statement = file.index.parents.get(node)
-    if isinstance(node, ast.Attribute):
-        names = [node.attr] if _is_copied(file, file.name(node) or "") else []
+    names: list[str] = []
+    if isinstance(node, ast.Attribute) and _is_copied(file, file.name(node) or ""):
+        names = [node.attr]
     elif isinstance(statement, ast.ImportFrom):
         module = statement.module
         copied = [a for a in statement.names if _is_copied(file, f"{module}.{a.name}")]
         names = [alias.name for alias in copied if not is_unused(file, alias)]
-    else:
-        names = []
     return frozenset(map(HelperRequest, names))
 
 
@@ -184,18 +183,16 @@ def _attribute_fix(file: File, node: ast.Attribute, row: Removed) -> Fix:
     use = successor_call(file, node, row)
     if use is None or not use.successor:
         return (use.edits if use is not None else ()), frozenset()
-    edits, imports = spell_successor(file, node, replace(row, successor=use.successor, same=True))
-    return ((*edits, *use.edits), imports) if edits else _NO_FIX
+    return _renamed(file, node, replace(row, same=True))
 
 
 def _renamed(file: File, node: ast.Attribute, row: Removed) -> Fix:
     """The successor's name, or the shorter call that does what is done with the result."""
     use = successor_call(file, node, row)
-    if use is None:
-        edits, imports = spell_successor(file, node, row)
-        return ((*edits, *(as_instance(file, node, row) or ())), imports) if edits else _NO_FIX
-    edits, imports = spell_successor(file, node, replace(row, successor=use.successor))
-    return ((*edits, *use.edits), imports) if edits else _NO_FIX
+    more = use.edits if use is not None else as_instance(file, node, row) or ()
+    new = replace(row, successor=use.successor if use is not None else row.successor)
+    edits, imports = spell_successor(file, node, new)
+    return ((*edits, *more), imports) if edits else _NO_FIX
 
 
 def _without_module(file: File, alias: ast.alias) -> Fix:

@@ -516,6 +516,7 @@ class Trainer:
 def main():
     return [Trainer().fit() for _ in range(2)][-1]
 """
+SET_UP = "pass\n\n    def compile(self):\n        self.p_step = jax.pmap(step, 'i')"
 NEW_EACH_TIME = {
     "kept by an object": ("self.p_step = jax.pmap(step, 'i')", "pass"),
     "used by what an object keeps": (
@@ -526,10 +527,7 @@ NEW_EACH_TIME = {
         "self.make()\n\n    def make(self):\n        self.p_step = jax.pmap(step, 'i')",
         "pass",
     ),
-    "made by a method that sets it up": (
-        "pass\n\n    def compile(self):\n        self.p_step = jax.pmap(step, 'i')",
-        "Trainer.compile(self)",
-    ),
+    "made by a method that sets it up": (SET_UP, "Trainer.compile(self)"),
     "made if it is not there": (
         "self.p_step = None",
         "if self.p_step is None:\n            self.p_step = jax.pmap(step, 'i')",
@@ -555,10 +553,7 @@ AGAIN = {
         "        for _ in 1, 2:\n            pass\n        return p_step\n\n"
         "    def last(self):",
     ),
-    "made by a method that is called in each call": (
-        "pass\n\n    def compile(self):\n        self.p_step = jax.pmap(step, 'i')",
-        "self.compile()",
-    ),
+    "made by a method that is called in each call": (SET_UP, "self.compile()"),
     "made before": ("self.f = f = _made()", "self.p_step = jax.pmap(self.f, 'i')"),
 }
 MADE = """

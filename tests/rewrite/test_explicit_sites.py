@@ -127,6 +127,12 @@ SITES = {
     "    class C(A, B):\n"
     "        def g(self, x, y):\n            return B.f(self, x) + super().f(y)\n"
     "    p_step = C().g",
+    "a method of an object, with a static argument": "class A:\n"
+    "        def __init__(self):\n"
+    "            self.g = jax.pmap(self.f, 'i', static_broadcasted_argnums=2)\n"
+    "        def f(self, x, y, k):\n            return k * step(x, y)\n"
+    "        def h(self, x, y):\n            return self.g(x, y, 3)\n"
+    "    p_step = A().h",
     "one of two": "p_step = (jax.pmap(step, 'i') if len(x) else jax.pmap(max, 'i'))",
 }
 

@@ -223,6 +223,10 @@ def _given(
     if not isinstance(function, (ast.FunctionDef, ast.Lambda)) or function.args.posonlyargs:
         return ()
     names = tuple(argument.arg for argument in function.args.args)
+    if isinstance(operand, ast.Attribute) and names[:1] == ("self",):
+        if file.text(operand.value) != "self":
+            return ()
+        names = names[1:]
     counts = {len(call.args) for call in calls} | ({len(names)} if operand is None else set())
     unpacked = any(isinstance(a, ast.Starred) for call in calls for a in call.args)
     taken = {n.id for n in ast.walk(operand or ast.Tuple([])) if isinstance(n, ast.Name)}
@@ -236,7 +240,7 @@ def _mapped(file: File, mention: Mention, operand: ast.expr | None) -> ast.AST |
     """The function that a site maps; None if it is not known, or cannot have another name."""
     if operand is None:
         return file.index.parents[mention.node] if is_wrappable(file, mention.node) else None
-    value = file.only(operand) if isinstance(operand, ast.Name) else None
+    value = file.only(operand) if isinstance(operand, (ast.Name, ast.Attribute)) else None
     return value.node if isinstance(value, Known) else operand
 
 

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 from shardlift.arrays import device_put_replicated, device_put_sharded
+from tests.arrays.test_global_arrays import pointers
 
 DEVICES = jax.devices()
-
-
-def pointers(x: jax.Array) -> list[int]:
-    return [shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards]
 
 
 def lies_on(x: jax.Array) -> list[jax.Device]:

@@ -18,10 +18,6 @@ def record(ours: float, again: float = 1.0, case: str = "fed back") -> Record:
     return Record(**MACHINE, devices=8, **row(case, 100, best))
 
 
-def grown(before: Entry, after: Entry) -> bool:
-    return bool(list(slower({KEY: before}, {KEY: after})))
-
-
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [
@@ -34,7 +30,7 @@ def grown(before: Entry, after: Entry) -> bool:
     ],
 )
 def test_slower_is_beyond_the_noise(before, after, told):
-    assert grown(before, after) is told
+    assert bool([*slower({KEY: before}, {KEY: after})]) is told
 
 
 def test_only_ours_is_watched_and_noise_is_what_equals_differ_by():

@@ -27,7 +27,9 @@ def test_every_row_is_the_same_program_three_times() -> None:
             values = [_value(cell, names) for cell, names in zip(cells, columns, strict=True)]
             for value in values[1:]:
                 if value is not None:
-                    _assert_same(values[0], value, what)
+                    # Rows of devices in one axis, or one copy instead of one per device.
+                    rows = np.tile(value.ravel(), values[0].size // value.size)
+                    np.testing.assert_allclose(values[0].ravel(), rows, rtol=1e-5, err_msg=what)
 
 
 def _value(cell: str, names: dict[str, Any]) -> Any:
@@ -39,11 +41,3 @@ def _value(cell: str, names: dict[str, Any]) -> Any:
     if code[1]:
         names[code[1]] = value
     return np.asarray(value)
-
-
-def _assert_same(stacked: np.ndarray, other: np.ndarray, what: str) -> None:
-    """Whatever the layout: rows of devices in one axis, or one copy instead of one per device."""
-    copies = stacked.size // other.size
-    np.testing.assert_allclose(
-        stacked.ravel(), np.tile(other.ravel(), copies), rtol=1e-5, err_msg=what
-    )

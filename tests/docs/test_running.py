@@ -9,13 +9,6 @@ from tests.docs import pages
 from tests.docs.pages import blocks_of
 from tests.docs.running import MismatchError, Runner, plain
 
-
-def _run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(pages, "ROOT", tmp_path)
-    (tmp_path / "page.md").write_text(text.replace("'''", "```"))
-    Runner(tmp_path).run(blocks_of(tmp_path / "page.md"))
-
-
 # What the pages themselves do not show that they need.
 GOOD = {
     "ellipsis": "'''python\nprint('a b c')\n'''\n'''output\na ... c\n'''\n",
@@ -49,8 +42,10 @@ AFTER = ("", "'''python\n2\n'''\n", "'''sh\ntrue\n'''\n")  # an error that is no
 def test_what_holds_passes_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, error: type[Exception] | None
 ) -> None:
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(text.replace("'''", "```"))
     with contextlib.nullcontext() if error is None else pytest.raises(error):
-        _run(tmp_path, monkeypatch, text)
+        Runner(tmp_path).run(blocks_of(tmp_path / "page.md"))
 
 
 def test_a_block_that_does_not_end(tmp_path: Path) -> None:

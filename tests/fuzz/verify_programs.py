@@ -187,10 +187,6 @@ def _with_hidden(case: Case, value: str) -> Case:
     return replace(case, outputs={k: value if v == "h" else v for k, v in case.outputs.items()})
 
 
-def _late(case: Case, _: random.Random) -> Case:
-    return replace(case, rows="XS[k] * np.float32(1.01 if k == STEPS - 1 else 1)")
-
-
 def _later_only(change: Change) -> Change:
     """A change that shows from the second step on."""
     return lambda case, rng: change(case, rng) if case.steps > 1 else None
@@ -244,7 +240,7 @@ MISTAKES: dict[str, Change] = {
     "copy: shape": lambda case, _: (
         _with_hidden(case, "h[None]") if case.layout != "global" else None
     ),
-    "late difference": _late,
+    "late difference": of_case(rows="XS[k] * np.float32(1.01 if k == STEPS - 1 else 1)"),
     "host: not fed back": _later_only(of_case(fed_back="w0")),
     "host: fewer calls": _later_only(of_case(calls="range(STEPS - 1)")),
     "host: more calls": of_case(calls="[*range(STEPS), 0]"),
@@ -310,20 +306,12 @@ MEANS = [
 ]
 
 
-def _mean(case: Case, rng: random.Random) -> Case | None:
-    return changed(case, "mean", 'lax.pmean(g, "i")', rng.choice(MEANS))
-
-
 def _rate(case: Case, _: random.Random) -> Case | None:
     """The factor of the mean is in the rate; powers of two, so that nothing is rounded."""
     if "0.1 * g" not in case.lines["update"] or "/" in case.lines["update"]:
         return None
     update = "w = w - (jnp.float32(0.1) / 8) * g"
     return with_lines(case, mean='g = lax.psum(g, "i")', update=update)
-
-
-def _tree(case: Case, rng: random.Random) -> Case:
-    return replace(case, tree=rng.choice(["dict", "tuple", "nested"]))
 
 
 HARMLESS: dict[str, Change] = {
@@ -337,13 +325,13 @@ HARMLESS: dict[str, Change] = {
     "two sites": of_case(
         made="def make_one():\n    return MAPPED\nfs = [make_one(), make_one()]", call="fs[k % 2]"
     ),
-    "another mean": _mean,
+    "another mean": lambda case, r: changed(case, "mean", 'lax.pmean(g, "i")', r.choice(MEANS)),
     "the mean in the rate": _rate,
     "the mean after the sum": lambda case, rng: in_line("update", "sign(g)", "sign(0.125 * g)")(
         with_lines(case, mean='g = lax.psum(g, "i")'), rng
     ),
     "another name of a function": in_line("loss", "jnp.mean(h ** 2)", "(h * h).mean()"),
-    "another tree": _tree,
+    "another tree": lambda case, r: replace(case, tree=r.choice(["dict", "tuple", "nested"])),
     "order of outputs": _reordered_outputs,
     "print: gradient": _with_line("print", 'jax.debug.print("{}", g)'),
     "callback": _with_line("print", "jax.debug.callback(lambda t: None, g)"),

@@ -12,6 +12,7 @@ from shardlift.capture.parts import read_whole
 from shardlift.cli import main
 from shardlift.launch.job import free_port
 from tests import children
+from tests.launch.test_member import ours
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 STARTERS = {
@@ -47,10 +48,6 @@ def run(scheduler: str, folder: Path, body: str, processes: int) -> children.Don
     ours = [sys.executable, "-m", "shardlift.cli", "run", "--record", "run.json", "program.py"]
     command = [program, *flags, "-n", str(processes), *ours]
     return children.run(command, cwd=folder, env=children.plain_environment(**more), timeout=90)
-
-
-def ours(done: children.Done) -> list[str]:
-    return [line for line in done.stderr.splitlines() if line.startswith("shardlift:")]
 
 
 @each

@@ -26,10 +26,6 @@ LIMIT = 60.0
 STEP = StuckClock(LIMIT).interval
 
 
-def reports(clock: StuckClock, samples: list[Activity]) -> list[float]:
-    return [sample.at for sample in samples if clock.add(sample)]
-
-
 def quiet(count: int, start: float = 0.0, cpu: float = 1.0, printed: int = 5) -> list[Activity]:
     return [Activity(start + STEP * k, (cpu, cpu), printed) for k in range(count)]
 
@@ -61,7 +57,8 @@ IDLE = 0.0034 * STEP  # the most CPU time that was measured of a deadlocked proc
     ],
 )
 def test_when_a_job_is_reported(samples: list[Activity], at: list[float]):
-    assert reports(StuckClock(LIMIT), samples) == at
+    clock = StuckClock(LIMIT)
+    assert [sample.at for sample in samples if clock.add(sample)] == at
 
 
 BURN = """

@@ -35,10 +35,6 @@ STUCK = """
 """
 
 
-def line_of(text: str) -> int:
-    return textwrap.dedent(STUCK).splitlines().index(text) + 1
-
-
 def test_a_stuck_job(tmp_path: Path):
     (tmp_path / "program.py").write_text(textwrap.dedent(STUCK))
     options = ["--processes", "4", "--stuck-after", "4", "--end-when-stuck"]
@@ -46,8 +42,9 @@ def test_a_stuck_job(tmp_path: Path):
     ours = children.run([*RUN, *options, "program.py"], cwd=tmp_path)
     assert ours.returncode == STUCK_STATUS, ours.stderr
     said = ours.stderr[ours.stderr.index("shardlift: for") :]
-    step = len(textwrap.dedent(STUCK).splitlines())
-    holds = line_of("    ctypes.PyDLL(None).sleep(300)  # holds Python's lock")
+    lines = textwrap.dedent(STUCK).splitlines()
+    step = len(lines)
+    holds = lines.index("    ctypes.PyDLL(None).sleep(300)  # holds Python's lock") + 1
     for process, where in enumerate(
         (
             rf"waits at program.py:{step} in <module>: step",

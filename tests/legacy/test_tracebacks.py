@@ -22,10 +22,6 @@ def error_through(*modules: str) -> Exception:
     return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
 
 
-def modules_of(error: BaseException) -> list[str]:
-    return [frame.f_globals["__name__"] for frame, _ in traceback.walk_tb(error.__traceback__)]
-
-
 def test_an_error_and_those_that_led_to_it_show_the_program_only() -> None:
     frames = ("shardlift.launch", "click.core", "runpy", "train", "shardlift.mapping", "click")
     top, cause, context, last, member = (error_through(*frames) for _ in range(5))
@@ -35,4 +31,5 @@ def test_an_error_and_those_that_led_to_it_show_the_program_only() -> None:
     last.__context__ = top
     without_our_frames(top)
     for error in (top, cause, context, last, member):
-        assert modules_of(error) == ["train", "click"]
+        shown = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        assert [frame.f_globals["__name__"] for frame in shown] == ["train", "click"]

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import shardlift
+from tests.arrays.test_global_arrays import pointers
 
 N = 8
 
@@ -12,10 +13,6 @@ N = 8
 def placed(*shape):
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     return jax.block_until_ready(shardlift.pmap(lambda x: x + 0)(x))
-
-
-def pointers(x):
-    return [shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards]
 
 
 def test_the_buffers_are_reused():

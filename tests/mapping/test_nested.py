@@ -9,10 +9,7 @@ import pytest
 from jax import lax
 
 import shardlift
-
-
-def rows(*shape):
-    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+from tests.mapping.test_pmap import rows
 
 
 def vmap(fun, axis_name=None, **options):

@@ -11,16 +11,13 @@ from jax.sharding import PartitionSpec as P
 
 import shardlift
 from shardlift.mapping import ReshardWarning
+from tests.mapping.test_pmap import rows
 
 N = 8
 
 
 def mesh(devices, name="other"):
     return Mesh(np.array(devices), (name,))
-
-
-def rows(*shape):
-    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
 def grid():

@@ -207,10 +207,6 @@ def by_index(params, batch):
     return mean(loss_of(params, batch) + jax.random.uniform(key))
 
 
-def fails(params, batch):
-    return mean(batch["x"].reshape(2, 6).mean() + params["b"][0])
-
-
 UNTRIED = {
     "printed": (printing, BATCH, Untried.SIDE_EFFECTS),
     "in groups": (in_groups, BATCH, Untried.COLLECTIVE),
@@ -236,7 +232,7 @@ UNTRIED = {
         np.arange(4 * N, dtype=np.uint32).reshape(N, 4),
         Untried.RANDOM_KEYS,
     ),
-    "an error": (fails, BATCH, Untried.FAILED),
+    "an error": (lambda p, b: mean(b["x"].reshape(2, 6).mean() + p["b"][0]), BATCH, Untried.FAILED),
 }
 
 

@@ -171,12 +171,6 @@ SCRIPTS = {
 }
 
 
-def code_of(cells: list[str]) -> str:
-    return (
-        "\n".join(cells).replace("%env ", "os.environ['JAX_ENABLE_X64'] = '1' #").replace("%", "#")
-    )
-
-
 def first_line(text: str, *words: str) -> int:
     return next(k for k, line in enumerate(text.splitlines()) if any(w in line for w in words))
 
@@ -184,7 +178,8 @@ def first_line(text: str, *words: str) -> int:
 @pytest.mark.parametrize("cells", NOTEBOOKS.values(), ids=list(NOTEBOOKS))
 def test_a_notebook_sets_the_environment_before_it_imports_jax(cells: list[str]) -> None:
     after, _ = migrated({"n.ipynb": notebook(*cells, SHOWN)})
-    text = code_of(sources(after["n.ipynb"]))
+    text = "\n".join(sources(after["n.ipynb"]))
+    text = text.replace("%env ", "os.environ['JAX_ENABLE_X64'] = '1' #").replace("%", "#")
     ast.parse(text)
     assert "def spmd_map" in text
     assert first_line(text, "JAX_ENABLE_X64") < first_line(text, "import jax", "from jax")

@@ -32,16 +32,12 @@ BY_HAND = """{"cells":  [
 """
 
 
-def _colab(text: str) -> str:
-    return text.replace("<", "\\u003c").replace(">", "\\u003e")
-
-
 @pytest.mark.parametrize(
     "raw",
     [
         json.dumps(DOCUMENT, indent=1, ensure_ascii=False) + "\n",
         json.dumps(DOCUMENT, indent=2),
-        _colab(json.dumps(DOCUMENT, indent=2)),
+        json.dumps(DOCUMENT, indent=2).replace("<", "\\u003c").replace(">", "\\u003e"),
         json.dumps(DOCUMENT),
         json.dumps(DOCUMENT, indent=1).replace("\n", "\r\n"),
         json.dumps(DOCUMENT, indent=1).replace('"outputs": []', '"outputs": [\n   ]'),

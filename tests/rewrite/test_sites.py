@@ -16,18 +16,6 @@ def _after(text: str) -> str:
     return migrated({**_PACKAGE, "pkg/m.py": text})[0]["pkg/m.py"]
 
 
-def _one(line: str, names: str = "spmd_map") -> str:
-    after = _after(f"import functools\nimport jax\n{line}\n")
-    head = _IMPORT.format(names)
-    assert head in f"\n{after}", after
-    return after.partition(head.lstrip())[2].strip("\n")
-
-
-def _reasons(text: str) -> list[str]:
-    _, result = migrated({"m.py": text})
-    return [place.reason for file in result.files for place in file.refused]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -111,10 +99,9 @@ def test_left_alone(text: str) -> None:
     ],
 )
 def test_refused_with_a_reason(text: str, reason: str) -> None:
-    reasons = _reasons(text)
-    assert reasons
-    assert any(reason in given for given in reasons)
-    assert migrated({"m.py": text})[0] == {"m.py": text}
+    after, result = migrated({"m.py": text})
+    assert any(reason in place.reason for file in result.files for place in file.refused)
+    assert after == {"m.py": text}
 
 
 def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
@@ -149,7 +136,10 @@ def test_modules_of_a_package_import_the_helpers_in_one_way() -> None:
     ],
 )
 def test_one_name_changes(line: str) -> None:
-    assert _one(line) == line.replace("jax.pmap", "spmd_map")
+    after = _after(f"import functools\nimport jax\n{line}\n")
+    _, head, rest = f"\n{after}".partition(_IMPORT.format("spmd_map"))
+    assert head, after
+    assert rest.strip("\n") == line.replace("jax.pmap", "spmd_map")
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,6 @@ from shardlift.source.mentions import Use
 from tests.source.files import parse
 
 
-def _uses(text: str) -> list[tuple[Use, str]]:
-    file = parse(text)
-    return [(mention.use, file.text(mention.node)) for mention in file.mentions]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -35,7 +30,8 @@ def _uses(text: str) -> list[tuple[Use, str]]:
     ],
 )
 def test_what_is_done_where_pmap_is_named(text: str, expected: list[tuple[Use, str]]) -> None:
-    assert _uses(text) == expected
+    file = parse(text)
+    assert [(mention.use, file.text(mention.node)) for mention in file.mentions] == expected
 
 
 @pytest.mark.parametrize("goal", [Goal.SHARD_MAP, Goal.GLOBAL, Goal.SHIM])

@@ -45,75 +45,23 @@ def test_two_values_become_one_class_with_all_that_is_known_of_them() -> None:
     assert both.escaped == SAID
 
 
-def _three_in_a_row(a: Cell, b: Cell, c: Cell) -> None:
-    a.unify(b)
-    b.unify(c)
-
-
-def _by_the_same_part(a: Cell, b: Cell, c: Cell) -> None:
-    whole, other = Cell(), Cell()
-    whole.part("k").unify(a)
-    other.part("k").unify(b)
-    whole.part(1).unify(c)
-    whole.unify(other)
-
-
-def _by_other_parts(a: Cell, b: Cell, c: Cell) -> None:
-    whole, other = Cell(), Cell()
-    whole.part(0).unify(a)
-    other.part(1).unify(b)
-    other.part("k").unify(c)
-    whole.unify(other)
-
-
-def _as_a_tree(a: Cell, b: Cell, c: Cell) -> None:
-    whole = Cell()
-    whole.part(0).unify(a)
-    whole.part("k").unify(b)
-    whole.collapse()
-    whole.part(7).unify(c)
-
-
-def _as_a_list(a: Cell, b: Cell, c: Cell) -> None:
-    elements = Cell()
-    elements.part(0).unify(a)
-    elements.part(1).unify(b)
-    elements.each().unify(c)
-
-
-def _a_tuple_with_a_list(a: Cell, b: Cell, c: Cell) -> None:
-    pair, elements = Cell(), Cell()
-    pair.part(0).unify(a)
-    pair.part(1).unify(b)
-    elements.part(EACH).unify(c)
-    pair.unify(elements)
-
-
-def _a_value_with_a_part_of_itself(a: Cell, b: Cell, c: Cell) -> None:
-    a.part("next").unify(b)
-    b.part("next").unify(c)
-    a.unify(c)
-
-
 @pytest.mark.parametrize(
     ("connect", "classes"),
     [
-        (lambda *_: None, 3),
-        (_three_in_a_row, 1),
-        (_by_the_same_part, 2),
-        (_by_other_parts, 3),
-        (_as_a_tree, 1),
-        (_as_a_list, 1),
-        (_a_tuple_with_a_list, 1),
-        (_a_value_with_a_part_of_itself, 1),
+        ("", 3),
+        ("a.unify(b); b.unify(c)", 1),
+        ("d.part('k').unify(a); e.part('k').unify(b); d.part(1).unify(c); d.unify(e)", 2),
+        ("d.part(0).unify(a); e.part(1).unify(b); e.part('k').unify(c); d.unify(e)", 3),
+        ("d.part(0).unify(a); d.part('k').unify(b); d.collapse(); d.part(7).unify(c)", 1),
+        ("d.part(0).unify(a); d.part(1).unify(b); d.each().unify(c)", 1),  # a list
+        ("d.part(0).unify(a); d.part(1).unify(b); e.part(EACH).unify(c); d.unify(e)", 1),
+        ("a.part('next').unify(b); b.part('next').unify(c); a.unify(c)", 1),
     ],
 )
-def test_how_many_classes_there_are(
-    connect: Callable[[Cell, Cell, Cell], object], classes: int
-) -> None:
-    cells = Cell(), Cell(), Cell()
-    connect(*cells)
-    assert len({id(cell.root()) for cell in cells}) == classes
+def test_how_many_classes_three_values_are_in(connect: str, classes: int) -> None:
+    cells = {name: Cell() for name in "abcde"}
+    exec(connect, {"EACH": EACH, **cells})
+    assert len({id(cells[name].root()) for name in "abc"}) == classes
 
 
 def test_a_part_of_an_output_is_an_output_by_its_path() -> None:

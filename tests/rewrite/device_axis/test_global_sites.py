@@ -23,13 +23,11 @@ print(jax_utils.unreplicate(s), jax_utils.unreplicate(y))
 WHOLE, STACKED = AxisLayout.WHOLE, AxisLayout.STACKED
 
 
-def unproven(path: str) -> Proof:
-    return Proof(path, 1, None, f"{path}['x']", "a reason")
-
-
 def recorded(*needs: tuple[int, ...] | None, size: int = 8) -> SiteFacts:
     proofs = tuple(
-        Proof(f"output[{k}]", 1, need) if need is not None else unproven(f"output[{k}]")
+        Proof(f"output[{k}]", 1, need)
+        if need is not None
+        else Proof(f"output[{k}]", 1, None, f"output[{k}]['x']", "a reason")
         for k, need in enumerate(needs)
     )
     return SiteFacts("m.py", 5, "step", axis_size=size, calls=1, proofs=proofs)

@@ -24,7 +24,9 @@ FILES = {"pkg/__init__.py": "", "pkg/train.py": PMAP, "other.py": "x = 1\n"}
 
 def test_comments_and_strings_that_still_speak_of_pmap_are_listed(project: Path) -> None:
     train = project / "pkg/train.py"
-    train.write_text(f'{train.read_text()}# The rows are PMAPPED.\nname = "jax.pmap"\npmap = 1\n')
+    train.write_text(
+        f'{train.read_text()}# The PMAP rows are PMAPPED.\nname = "jax.pmap"\npmap = 1\n'
+    )
     lines = train.read_text().split("\n")
     told = json.loads(migrate("--format", "json").stdout)["left"]
     stale = [one["message"] for one in told if one["code"] == "stale-text"]

@@ -269,9 +269,12 @@ def _leftovers_in(file: FileResult) -> Iterator[Leftover]:
     old = set(split_lines(file.before))  # not the lines of a helper that is new
     lines = split_lines(file.after)
     stale = [_PMAP, _DEVICE_AXIS] if Kind.DEVICE_AXIS in kinds else [_PMAP]
-    for token in tokenize.generate_tokens(io.StringIO(file.after, newline="").readline):
-        if token.type != tokenize.NAME:
-            for match in chain.from_iterable(words.finditer(token.string) for words in stale):
-                number = token.start[0] + token.string.count("\n", 0, match.start())
-                if lines[number - 1] in old:
-                    yield Leftover(file.path, number, lines[number - 1].strip()[:_LONGEST])
+    tokens = tokenize.generate_tokens(io.StringIO(file.after, newline="").readline)
+    numbers = {
+        token.start[0] + token.string.count("\n", 0, match.start())
+        for token in tokens
+        if token.type != tokenize.NAME
+        for match in chain.from_iterable(words.finditer(token.string) for words in stale)
+    }
+    for number in sorted(number for number in numbers if lines[number - 1] in old):
+        yield Leftover(file.path, number, lines[number - 1].strip()[:_LONGEST])

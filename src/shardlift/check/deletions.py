@@ -5,18 +5,12 @@ import re
 from collections.abc import Iterable
 
 from shardlift.check.successor_calls import call_statement
+from shardlift.source import statements
 from shardlift.source.file import File
 from shardlift.source.imports import drop_names, uses_of
 from shardlift.source.model import Edit
 from shardlift.source.reaching import reaching_bindings
 from shardlift.source.removed_names import Removed
-from shardlift.source.statements import (
-    branch_around,
-    delete_with_branch,
-    delete_with_gap,
-    is_alone,
-    is_only_statement,
-)
 
 
 def imports_jax(file: File, besides: ast.Import) -> bool:
@@ -41,23 +35,23 @@ def delete_import(
     if isinstance(statement, ast.Import) and binds_jax and not imports_jax(file, statement):
         return (file.replace(alias, "jax"),)
     edits = drop_names(file, statement, [alias])
-    if len(statement.names) == 1 and is_only_statement(file, statement, calls):
-        if guard := branch_around(file, statement):
-            return (delete_with_gap(file, guard),)
+    if len(statement.names) == 1 and statements.is_only_statement(file, statement, calls):
+        if guard := statements.branch_around(file, statement):
+            return (statements.delete_with_gap(file, guard),)
         edits = (file.replace(statement, "pass"),)
     if binds_jax:  # the calls are matches of their own
         return edits
-    return (*edits, *(delete_with_branch(file, call) for call in calls if call))
+    return (*edits, *(statements.delete_with_branch(file, call) for call in calls if call))
 
 
 def delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
     """Delete a call of a module whose import beside it is deleted, too."""
     around = file.index.parents[statement]
-    if isinstance(around, ast.Try) and is_alone(file, around):  # else it is guarded
-        is_only = is_only_statement(file, around)
-        return file.replace(around, "pass") if is_only else delete_with_gap(file, around)
+    if isinstance(around, ast.Try) and statements.is_alone(file, around):  # else it is guarded
+        is_only = statements.is_only_statement(file, around)
+        return file.replace(around, "pass") if is_only else statements.delete_with_gap(file, around)
     imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
-    return delete_with_branch(file, statement, imports)
+    return statements.delete_with_branch(file, statement, imports)
 
 
 def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
@@ -68,7 +62,7 @@ def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
     function = file.index.parents[statement]
     if not isinstance(function, ast.FunctionDef) or function.body != [statement]:
         return ()
-    is_plain = not function.decorator_list and is_alone(file, function)
+    is_plain = not function.decorator_list and statements.is_alone(file, function)
     if not is_plain or not isinstance(file.index.parents[function], ast.Module):
         return ()
     users = list(file.project.paths_with(function.name))
@@ -82,5 +76,5 @@ def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:
         if call is None or reaching_bindings(file.index, use) != [function]:
             return ()
         calls.append(call)
-    of_calls = (delete_with_branch(file, call, calls) for call in calls)
-    return (delete_with_gap(file, function), *of_calls)
+    of_calls = (statements.delete_with_branch(file, call, calls) for call in calls)
+    return (statements.delete_with_gap(file, function), *of_calls)

@@ -16,21 +16,11 @@ from typing import Any, ClassVar, TypeVar
 import jax
 
 from shardlift import _compat
-from shardlift.mapping import divergence, errors, nesting
+from shardlift.mapping import divergence, errors, meshes, nesting
 from shardlift.mapping.argument_placement import Fit, fit_leaves, rename_axes
 from shardlift.mapping.axes import Call, argument_names, leaf_axes, mapped_size, shape_of
 from shardlift.mapping.first_call import lay_out
 from shardlift.mapping.labels import label_of
-from shardlift.mapping.meshes import (
-    DeviceRows,
-    choose_layout,
-    given_local_devices,
-    in_context_mesh,
-    in_manual_context,
-    make_mesh,
-    own_context,
-    spans_processes,
-)
 from shardlift.mapping.nested_call import call_inner
 from shardlift.mapping.nesting import InnerAxes, NeedsInner
 from shardlift.mapping.plan import Fun, NotHotError, Plan, make_plan, permit_trace
@@ -76,7 +66,7 @@ class MappedFunction:
         with self._reporting_failures():
             call = self.take_apart(args, kwargs)
             frame = nesting.current_frame()
-            if frame is not None or in_manual_context():
+            if frame is not None or meshes.in_manual_context():
                 return call_inner(self.get_fun(), self.options, call, frame)
             return self.with_plan(call, lambda plan: self._run(plan, call))
 
@@ -86,7 +76,8 @@ class MappedFunction:
         if (
             tried is not None
             and tried.called is hot  # or another thread has replaced it meanwhile
-            and not (isinstance(error, NotHotError) or _compat.tracing() or in_context_mesh())
+            and not isinstance(error, NotHotError)
+            and not (_compat.tracing() or meshes.in_context_mesh())
         ):
             with self._reporting_failures():
                 call = self.take_apart(args, {})
@@ -105,7 +96,7 @@ class MappedFunction:
         except divergence.DivergenceError:
             raise
         except Exception as error:
-            if self.options.devices is None or spans_processes(self.options.devices):
+            if self.options.devices is None or meshes.spans_processes(self.options.devices):
                 divergence.report_failure(error)
             raise
 
@@ -115,11 +106,11 @@ class MappedFunction:
             from shardlift.mapping.processes.transformations import call_traced
 
             return call_traced(self.options, plan, call)
-        if plan.inner or self._moves or in_context_mesh():
+        if plan.inner or self._moves or meshes.in_context_mesh():
             placed = self._place(plan, call)
             self._moves = placed is not None
             args, kwargs = placed or (call.args, call.kwargs)
-            with own_context(plan.mesh):
+            with meshes.own_context(plan.mesh):
                 return self._run_with_hints(plan, args, kwargs)
         try:
             ready = self._lay_out(plan, call)
@@ -258,10 +249,10 @@ class MappedFunction:
         inner: InnerAxes = ()
         if self._inner and not _compat.jit_disabled():  # without jit inner pmaps are vmapped
             inner = self._inner.get(self._signature(call), ())
-        local = given_local_devices(self.options)
+        local = meshes.given_local_devices(self.options)
         if local and not inner and call.size < len(local):
             inner = self._search_inner(call, local)
-        layout = choose_layout(self.options, call.size, inner)
+        layout = meshes.choose_layout(self.options, call.size, inner)
         key = (layout, inner)
         with self._lock:
             plan = self._plans.get(key)
@@ -271,13 +262,13 @@ class MappedFunction:
                 plan = self._plans[key] = self._make(layout, inner)
         return plan
 
-    def _make(self, layout: DeviceRows, inner: InnerAxes) -> Plan:
-        mesh = make_mesh(layout, label_of(self.options.axis_name), inner)
+    def _make(self, layout: meshes.DeviceRows, inner: InnerAxes) -> Plan:
+        mesh = meshes.make_mesh(layout, label_of(self.options.axis_name), inner)
         return make_plan(self.get_fun, self.name, self.options, mesh, inner)
 
     def _search_inner(self, call: Call, devices: tuple[jax.Device, ...]) -> InnerAxes:
         """The nested axes, where ``pmap`` was given more devices than a call has rows."""
-        plan = self._make(DeviceRows(devices[: call.size], call.size), ())
+        plan = self._make(meshes.DeviceRows(devices[: call.size], call.size), ())
         try:
             with permit_trace():
                 plan.program.eval_shape(*call.args, **call.kwargs)

@@ -4,18 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shardlift.capture.schema import Capture, SiteFacts
+from shardlift.report import numbers
 from shardlift.report.findings import ReportItem, findings_of
-from shardlift.report.numbers import (
-    TIMES,
-    TimeParts,
-    cost_of,
-    count,
-    list_names,
-    moving_share,
-    parts_of,
-    percent,
-    seconds,
-)
 
 
 @dataclass(frozen=True)
@@ -24,7 +14,7 @@ class SiteView:
 
     site: SiteFacts
     index: int  # in the capture
-    parts: TimeParts
+    parts: numbers.TimeParts
     findings: tuple[ReportItem, ...]
     place: str  # `train.py:12`
 
@@ -33,7 +23,7 @@ class SiteView:
         """The number of calls; in a job of several processes, the number per process."""
         processes = len(self.site.processes)
         per_process = f"{self.site.calls / max(processes, 1):,.0f}".replace(",", " ")
-        return per_process + (f" {TIMES} {processes}" if processes > 1 else "")
+        return per_process + (f" {numbers.TIMES} {processes}" if processes > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -55,13 +45,14 @@ class View:
         """``3 pmap sites; 41 % of step time is moving data; 2 need a decision``."""
         sites = self.capture.sites
         kinds = {site.kind for site in sites}
-        number = count(len(sites), f"{kinds.pop()} site" if len(kinds) == 1 else "mapped site")
+        kind = f"{kinds.pop()} site" if len(kinds) == 1 else "mapped site"
+        number = numbers.count(len(sites), kind)
         if not any(site.calls or site.nested or site.transformed for site in sites):
             return f"{number}, none called" if sites else "this run has no pmap site"
-        moving = moving_share(self.capture)
+        moving = numbers.moving_share(self.capture)
         time = "no step was timed: every call compiled a program"
         if moving is not None:
-            time = f"{percent(moving)} of step time is moving data"
+            time = f"{numbers.percent(moving)} of step time is moving data"
         return f"{number}; {time}; {decisions_text(self.decisions)}"
 
 
@@ -78,13 +69,13 @@ def view_of(capture: Capture, path: str) -> View:
         SiteView(
             site,
             k,
-            parts_of(site),
+            numbers.parts_of(site),
             tuple(findings_of(site, capture)),
             capture.place(site.file, site.line),
         )
         for k, site in enumerate(capture.sites)
     ]
-    views.sort(key=lambda view: -cost_of(view.site))
+    views.sort(key=lambda view: -numbers.cost_of(view.site))
     return View(capture, path, tuple(views), tuple(_unseen(capture)))
 
 
@@ -99,13 +90,13 @@ def about(capture: Capture) -> list[str]:
             kind = (
                 f"{first.platform} ({first.device_kind})" if first.device_kind else first.platform
             )
-            texts.append(f"{count(devices, 'device')}, {kind}")
+            texts.append(f"{numbers.count(devices, 'device')}, {kind}")
         if missing := len(capture.missing):
             present = len(capture.processes)
             texts.append(f"{present} of {present + missing} processes")
         elif len(capture.processes) > 1:
-            texts.append(count(len(capture.processes), "process"))
-    texts.append(f"ran {seconds(capture.seconds)}")
+            texts.append(numbers.count(len(capture.processes), "process"))
+    texts.append(f"ran {numbers.seconds(capture.seconds)}")
     if not capture.patched:
         texts.append("jax.pmap was only observed")
     return texts
@@ -118,14 +109,14 @@ def missing_processes(capture: Capture) -> Iterator[str]:
         yield f"{_processes(missing)} of {all_of_them}, which wrote no part of the record"
     if cut := [process for process in capture.processes if not process.ended]:
         hosts = sorted({process.host for process in cut if process.host})
-        where = f" (on {list_names(hosts)})" if hosts else ""
+        where = f" (on {numbers.list_names(hosts)})" if hosts else ""
         names = _processes([process.index for process in cut])
         yield f"the rest of {names} of {all_of_them}{where}, which did not come to an end"
 
 
 def _processes(indices: Sequence[int]) -> str:
     noun = "process" if len(indices) == 1 else "processes"
-    return f"{noun} {list_names(map(str, indices), most=8)}"
+    return f"{noun} {numbers.list_names(map(str, indices), most=8)}"
 
 
 def _unseen(capture: Capture) -> Iterator[str]:
@@ -147,4 +138,4 @@ def _gaps(site: SiteFacts) -> Iterator[str]:
     blind = sum(leaf.axis is not None and not leaf.compared for leaf in site.arguments)
     if blind and site.looked:
         is_are = "is" if blind == 1 else "are"
-        yield f"whether {count(blind, 'argument')} {is_are} the same on all devices"
+        yield f"whether {numbers.count(blind, 'argument')} {is_are} the same on all devices"

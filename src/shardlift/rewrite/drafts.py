@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from shardlift.rewrite import notebook
 from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.helpers import (
     definitions,
@@ -30,13 +31,6 @@ from shardlift.rewrite.imports import (
     unused_imports,
 )
 from shardlift.rewrite.layout import Exists
-from shardlift.rewrite.notebook import (
-    edit_cells,
-    emptied_cells,
-    insert_block,
-    without_cells,
-    words_of_magics,
-)
 from shardlift.rewrite.passes import Rendering
 from shardlift.rewrite.results import FileResult
 from shardlift.source.model import Edit, HelperRequest, Span
@@ -76,8 +70,8 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
     before = draft.document
     assert before is not None
     assert draft.raw is not None
-    emptied = emptied_cells(before, draft.raw)
-    text = without_cells(draft.raw, emptied)
+    emptied = notebook.emptied_cells(before, draft.raw)
+    text = notebook.without_cells(draft.raw, emptied)
     style = Style.of(source.text)
     asked = frozenset[HelperRequest]() if home.path else helpers
     _, missing, imports = extended(draft.text, asked, style)
@@ -101,11 +95,11 @@ def _finish_notebook(draft: Rendering, home: Home) -> FileResult:
         elif begins and not missing and not edits:  # no cell of its own
             edits = [Edit(Span(at[1], 0, at[1], 0, at[0]), f"{import_block(statements)}\n")]
         new = f"{import_block([] if edits else statements)}{block}".lstrip("\n")
-        text = edit_cells(insert_block(text, at, new) if new else text, edits)
+        text = notebook.edit_cells(notebook.insert_block(text, at, new) if new else text, edits)
     after = read_source(source.path, text.encode())
     if after.cells is not None and not after.cells.broken:
-        unused = unused_imports(source.text, after, words_of_magics(text))
-        text = edit_cells(text, unused, empties=False)
+        unused = unused_imports(source.text, after, notebook.words_of_magics(text))
+        text = notebook.edit_cells(text, unused, empties=False)
     changes, refused, skipped = tuple(draft.changes), tuple(draft.refused), tuple(draft.skipped)
     return FileResult(source.path, before, text, changes, refused, skipped, helpers, home)
 

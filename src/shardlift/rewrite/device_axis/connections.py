@@ -17,16 +17,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from shardlift.rewrite.device_axis import reasons
 from shardlift.rewrite.device_axis.cells import EACH, Cell, CellRole, Escape, NodePlace, Point
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram, Indexed, PendingCall
 from shardlift.rewrite.device_axis.global_sites import GlobalSite, OutputKind
-from shardlift.rewrite.device_axis.reasons import (
-    ALL_FILES,
-    CALL_BY_NAME,
-    Obstacle,
-    ObstacleKind,
-    obstacle,
-)
 from shardlift.source.file import File
 from shardlift.source.import_graph import module_parts
 from shardlift.source.libraries import LIBRARIES
@@ -83,9 +77,9 @@ def connect(program: FollowedProgram) -> None:
             site.obstacles.append(_passed_on(use))
 
 
-def _passed_on(use: Escape) -> Obstacle:
-    advice = ALL_FILES if use.outside else CALL_BY_NAME
-    return obstacle(ObstacleKind.PASSED_ON, escape=use, advice=advice)
+def _passed_on(use: Escape) -> reasons.Obstacle:
+    advice = reasons.ALL_FILES if use.outside else reasons.CALL_BY_NAME
+    return reasons.obstacle(reasons.ObstacleKind.PASSED_ON, escape=use, advice=advice)
 
 
 def _sites_of(call: PendingCall) -> set[GlobalSite]:
@@ -98,7 +92,7 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
     others = [made for made in call.function.root().made if made.role is not CellRole.MAPPED]
     if len(sites) != 1 or others:
         for site in sites:
-            why = obstacle(ObstacleKind.SEVERAL, at=call.at)
+            why = reasons.obstacle(reasons.ObstacleKind.SEVERAL, at=call.at)
             if others and others[0].why is not None:
                 why = _passed_on(others[0].why)
             site.obstacles.append(why)
@@ -106,7 +100,7 @@ def _connect_call(program: FollowedProgram, call: PendingCall) -> None:
         return
     (site,) = sites
     if not call.plain or call.named or site.arguments not in (None, len(call.arguments)):
-        site.obstacles.append(obstacle(ObstacleKind.ARGUMENTS, at=call.at))
+        site.obstacles.append(reasons.obstacle(reasons.ObstacleKind.ARGUMENTS, at=call.at))
     site.arguments = len(call.arguments)
     for argument in call.named:
         argument.escape(Escape(call.at, "is given by keyword"))

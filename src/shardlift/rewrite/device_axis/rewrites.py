@@ -11,19 +11,13 @@ from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.changes import ChangeId, Decisions
 
 # The functions of the visitor register themselves when their modules are imported.
-from shardlift.rewrite.device_axis import visit_calls, visit_nodes  # noqa: F401
+from shardlift.rewrite.device_axis import site_text, visit_calls, visit_nodes  # noqa: F401
 from shardlift.rewrite.device_axis.array_text import rewrite_places
 from shardlift.rewrite.device_axis.cells import NodePlace
 from shardlift.rewrite.device_axis.connections import connect, expose
 from shardlift.rewrite.device_axis.followed_program import FollowedProgram
 from shardlift.rewrite.device_axis.global_sites import GlobalSite
 from shardlift.rewrite.device_axis.reasons import Obstacle, ObstacleKind, obstacle
-from shardlift.rewrite.device_axis.site_text import (
-    HELPERS,
-    Meshes,
-    shard_map_form,
-    whole_batch_form,
-)
 from shardlift.rewrite.device_axis.solve import AxisLayout, Decision, KeptAxis, decide, findings
 from shardlift.rewrite.device_axis.visitor import Visitor
 from shardlift.rewrite.forms import edits_of, has_comments
@@ -99,13 +93,13 @@ def _changes(
     program: FollowedProgram, decision: Decision, steps: Steps
 ) -> Iterator[tuple[File, Match]]:
     """The changes of sites, and of the places that make and use arrays."""
-    meshes, changes = Meshes(program, decision), list[tuple[File, Match]]()
+    meshes, changes = site_text.Meshes(program, decision), list[tuple[File, Match]]()
     for site in program.sites.values():
         step = steps.get(site)
         if step is not None and not isinstance(step, Obstacle):
-            form, helpers = whole_batch_form(site, step, meshes)
+            form, helpers = site_text.whole_batch_form(site, step, meshes)
         elif decision.is_changed(site):
-            form, helpers = shard_map_form(site, decision, meshes)
+            form, helpers = site_text.shard_map_form(site, decision, meshes)
         else:
             continue
         file, operand, imports = site.file, site.options.operand, jax_name(site.file)[1]
@@ -128,6 +122,6 @@ def _cannot_be_written(site: GlobalSite) -> Iterable[Obstacle]:
         yield obstacle(ObstacleKind.MANY_PROCESSES)
     if has_comments(file, site.node, site.options.operand):
         yield obstacle(ObstacleKind.COMMENTS, text=file.brief(site.node), at=at)
-    for name in (jax_name(file)[0], *HELPERS):
+    for name in (jax_name(file)[0], *site_text.HELPERS):
         if is_shadowed(file, site.node, name):
             yield obstacle(ObstacleKind.NAME_TAKEN, name=name, at=at)

@@ -4,13 +4,7 @@ from typing import NamedTuple
 
 from shardlift.capture.layouts import Array, LayoutChange, layout_of, numpy_dtype, same_digest
 from shardlift.capture.schema import ArrayForm
-from shardlift.verify.compare.array_distance import (
-    Distance,
-    Tolerance,
-    float_info,
-    is_float,
-    within,
-)
+from shardlift.verify.compare import array_distance
 
 MOST_ULPS = 2**16  # a larger number of ulps is not shown
 VARIES = "out_specs=P() or out_axes=None for a value that varies (not checked: check_vma=False)"
@@ -71,13 +65,13 @@ def is_array(form: ArrayForm) -> bool:
 def nearly(before: Array, after: Array) -> bool:
     """Whether arrays are equal up to rounding, which depends on how a program is compiled."""
     part = before.real.dtype if before.dtype.kind == "c" else before.dtype
-    if not is_float(part):
+    if not array_distance.is_float(part):
         return False
-    epsilon = float(float_info(part).eps)
-    return within(before, after, Tolerance(rtol=epsilon**0.5))
+    epsilon = float(array_distance.float_info(part).eps)
+    return array_distance.within(before, after, array_distance.Tolerance(rtol=epsilon**0.5))
 
 
-def words(apart: Distance) -> str:
+def words(apart: array_distance.Distance) -> str:
     """A distance in words."""
     where = "".join(f"[{k}]" for k in apart.place)
     share = f"{apart.elements} of {apart.size} elements"

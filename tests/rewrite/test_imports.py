@@ -95,6 +95,15 @@ def test_names_of_a_module_that_are_added_are_on_one_line() -> None:
     assert add_imports(apart, added) == f"import a\nfrom a import b\nfrom a import c\n{apart}"
 
 
+def test_the_order_is_that_of_the_text_before() -> None:
+    text = "import time\nimport numpy\nfrom datetime import date\n"
+    added = {"from collections.abc import Callable", "from jax import P"}
+    assert add_imports(text, added) == (
+        "import time\nfrom collections.abc import Callable\nimport numpy\nfrom jax import P\n"
+        "from datetime import date\n"
+    )
+
+
 def test_each_section_in_its_order() -> None:
     text = '"""Doc."""\n\nimport sys\n\nimport numpy\n\nx = 1\n'
     added = {"import os", "import jax", "from a import b", "import functools"}

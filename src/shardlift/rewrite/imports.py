@@ -175,6 +175,7 @@ class TopLevel:
         """Parse the text."""
         self.lines, self.body = split_lines(text), ast.parse(text).body
         self.newline = "\r\n" if "\r\n" in text else "\n"
+        self.order = _order([one for one in self.body if isinstance(one, Import)])
         self._names = {
             statement: {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
             for statement in self.body
@@ -331,7 +332,7 @@ def _place(
     # Beside the other imports of the same library, wherever they are.
     same = [node for node in same if _tops(node) & _tops(parsed)] or same
     if same:
-        order = _order(present)
+        order = top.order
         above = [node for node in same if order(node) <= order(parsed)]
         if not above:
             return _first_line(top.lines, same[0]), (statement,)

@@ -67,6 +67,10 @@ def _examples() -> dict[str, tuple[Texts, Settings]]:
         for number, example in enumerate(rule.bad):
             cases[f"{rule.code}-{number}"] = _texts(example), settings
     cases |= {name: (texts, Settings()) for name, texts in PROGRAMS.items()}
+    lazy = (
+        "def f(x):\n    import jax\n    return jax.device_put_replicated(jax.tree_map(abs, x), d)"
+    )
+    cases["JAX is imported in a function"] = {"example.py": lazy}, Settings()
     for folder in sorted((ROOT / "examples").iterdir()):
         paths = [path for ending in ("py", "ipynb") for path in folder.rglob(f"*.{ending}")]
         texts = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(paths)}

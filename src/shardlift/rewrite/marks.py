@@ -7,6 +7,7 @@ from dataclasses import replace
 from shardlift.check.engine import FileReport
 from shardlift.rewrite import removed_names, sites
 from shardlift.rewrite.goal import Goal
+from shardlift.rewrite.imports import is_optional
 from shardlift.rewrite.left_alone import explains_pmap
 from shardlift.rewrite.nested import is_repair
 from shardlift.rewrite.passes import STEPS
@@ -28,7 +29,8 @@ def rewriter_of(file: File, rule: Rule, match: Match) -> Rewriter:
     """The command after which a finding is gone. What `settle` has to decide is left open."""
     if Kind.NAME in rule.rewritten_as and match.edits:
         shown = rule.level is Level.SLOW and explains_pmap(file, match.node)
-        return Rewriter.HAND if shown or why_too_new(file, match) else Rewriter.FIX
+        stays = shown or why_too_new(file, match) or _stays(file)
+        return Rewriter.HAND if stays else Rewriter.FIX
     if not rule.rewritten_as - {Kind.NAME}:
         return Rewriter.HAND
     if match.file is not None:
@@ -48,11 +50,20 @@ def settle(project: Project, reports: Iterable[FileReport]) -> list[FileReport]:
     return [replace(r, findings=tuple(dict.fromkeys(map(settled, r.findings)))) for r in reports]
 
 
+@remembered
+def _stays(file: File) -> bool:
+    """Whether nothing of a file is written: it may run without JAX, and helpers would need it."""
+    if not is_optional(file.index):
+        return False
+    changes = (*_changes(file), *removed_names.rewrite(file, Goal.FIX))
+    return any(change.helpers for change in changes)
+
+
 def _rewriter_at(file: File, rule: Rule, node: ast.AST) -> Rewriter:
     changes = _changes_at(file, rule, node)
     if not changes:
         return _rewriter_elsewhere(file, node) if rule.rewritten_as & MAPS else Rewriter.HAND
-    if any(not change.edits or why_too_new(file, change) for change in changes):
+    if _stays(file) or any(not one.edits or why_too_new(file, one) for one in changes):
         return Rewriter.HAND
     if all(is_repair(file, change) for change in changes):
         return Rewriter.FIX

@@ -650,6 +650,7 @@ TOUCHES = {
     "it sets what numbers are later": (f"{SETS}jax.config.update('jax_enable_x64', 0)\n", {}, True),
     "it sets what JAX does not read": (f"{SETS}os.environ['WANDB_MODE'] = 'off'\n", {}, True),
     "it sets what a CPU is": (f"{SETS}os.environ['XLA_FLAGS'] = ''\n", {}, False),
+    "it asks for devices": (f"{SETS}numpyro.set_host_device_count(4)\n", {}, False),
     "it sets up a log": (f"{SETS}wandb.config.update({{'lr': 1}})\n", {}, True),
     "it sets JAX up by another name": (f"{SETS}c.update('jax_platforms', '')\n", {}, False),
     "its last line runs it": (f"{DECORATED}\n\nmain()\n", {}, True),

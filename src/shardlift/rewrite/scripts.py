@@ -20,10 +20,10 @@ _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__attrs_post_init__", "
 # What decides which devices there are: it has to run before one is touched.
 _SET_UP = re.compile(
     r"^jax\.(.+\.)?(config\.(update|config_with_absl|parse_flags_with_absl)|distributed\.initialize)$"
-    r"|^(os\.)?(environ\b|putenv$)|set_cpu_device"
+    r"|^(os\.)?(environ\b|putenv$)|set_cpu_device|set_host_device_count$|^numpyro\.set_platform$"
 )
 # What a text that does so has, however it is broken into lines.
-_SET_UP_WORDS = ("flags_with_absl", "config_with_absl", "environ", "putenv", "set_cpu_device")
+_SET_UP_WORDS = ("_with_absl", "environ", "putenv", "set_cpu_device", "set_platform", "host_device")
 _SET_UP_CALLS = (
     re.compile(r"config\s*(\.\s*(update|config_with|parse_flags)|as\b)"),
     re.compile(r"distributed\s*(\.\s*initialize|as\b|import\b)"),

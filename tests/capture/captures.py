@@ -3,29 +3,15 @@
 import dataclasses
 from typing import Any
 
+from shardlift.capture import schema
 from shardlift.capture.counts import Histogram
-from shardlift.capture.schema import (
-    HOST,
-    Capture,
-    CompileReason,
-    Distribution,
-    LeafFacts,
-    Move,
-    MovedBy,
-    Process,
-    Read,
-    ReadBy,
-    ReasonKind,
-    SiteFacts,
-    Times,
-)
 
-FIRST = CompileReason(ReasonKind.FIRST_CALL)
+FIRST = schema.CompileReason(schema.ReasonKind.FIRST_CALL)
 SPLIT, DEVICE_3 = "P('i') on cpu:0-7", "cpu:3"
 NASTY = "<script>alert(1)</script>&\"'`|\x00"
 
 
-def distribution(*seconds: float) -> Distribution:
+def distribution(*seconds: float) -> schema.Distribution:
     histogram = Histogram()
     for value in seconds:
         histogram.add(value)
@@ -33,19 +19,19 @@ def distribution(*seconds: float) -> Distribution:
     return dataclasses.replace(found, total=round(found.total, 9))  # as a file holds it
 
 
-def process(index: int = 0, count: int = 1) -> Process:
+def process(index: int = 0, count: int = 1) -> schema.Process:
     devices = tuple(f"cpu:{8 * index + k}" for k in range(8))
-    return Process(index, count, "3.12.1", "0.12.0", "0.1", "cpu", "cpu", devices)
+    return schema.Process(index, count, "3.12.1", "0.12.0", "0.1", "cpu", "cpu", devices)
 
 
-def leaf(path: str = "state['w']", **changes: Any) -> LeafFacts:
-    plain = LeafFacts(path, 8 * 2**22, 0)
+def leaf(path: str = "state['w']", **changes: Any) -> schema.LeafFacts:
+    plain = schema.LeafFacts(path, 8 * 2**22, 0)
     return dataclasses.replace(plain, **changes)
 
 
-def site(**changes: Any) -> SiteFacts:
+def site(**changes: Any) -> schema.SiteFacts:
     """A training step: 10 calls of 4 ms, 1 ms of it moving by pmap; 2 ms until ready."""
-    plain = SiteFacts(
+    plain = schema.SiteFacts(
         "train.py",
         12,
         "train_step",
@@ -53,7 +39,7 @@ def site(**changes: Any) -> SiteFacts:
         axis_size=8,
         calls=12,
         looked=4,
-        times=Times(
+        times=schema.Times(
             call=distribution(*[0.004] * 10),
             moving=distribution(*[0.001] * 10),
             compiling=distribution(0.5, 0.3),
@@ -65,7 +51,7 @@ def site(**changes: Any) -> SiteFacts:
     return dataclasses.replace(plain, **changes)
 
 
-def everything(name: str = "train_step") -> Capture:
+def everything(name: str = "train_step") -> schema.Capture:
     """A capture with every kind of finding; strings hold ``name``."""
     full = site(
         file=f"{name}.py",
@@ -83,22 +69,22 @@ def everything(name: str = "train_step") -> Capture:
         ),
         compiles=(
             (FIRST,),
-            (CompileReason(ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),),
-            (CompileReason(ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),),
+            (schema.CompileReason(schema.ReasonKind.TYPE, name, "float32[8,4]", "float32[8,5]"),),
+            (schema.CompileReason(schema.ReasonKind.STATIC_ARGUMENT, "0", "1", "2"),),
         ),
         compile_count=3,
         moves=(
-            Move(f"batch[{name!r}]", HOST, SPLIT, 4 * 2**21, 4, MovedBy.PROGRAM),
-            Move("state", DEVICE_3, SPLIT, 12 * 2**21, 12, MovedBy.PMAP),
+            schema.Move(f"batch[{name!r}]", schema.HOST, SPLIT, 2**23, 4, schema.MovedBy.PROGRAM),
+            schema.Move("state", DEVICE_3, SPLIT, 12 * 2**21, 12, schema.MovedBy.PMAP),
         ),
         reads=(
-            Read(ReadBy.INDEX, f"{name}.py", 30, 5, 2**20),
-            Read(ReadBy.UNREPLICATE, "train.py", 31, 5, 2**20, 0.1),
-            Read(ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
+            schema.Read(schema.ReadBy.INDEX, f"{name}.py", 30, 5, 2**20),
+            schema.Read(schema.ReadBy.UNREPLICATE, "train.py", 31, 5, 2**20, 0.1),
+            schema.Read(schema.ReadBy.DEVICE_GET, "train.py", 32, 5, 2**23, 0.2),
         ),
         unseen=(f"something about {name}",),
     )
-    return Capture(
+    return schema.Capture(
         command=("python", f"{name}.py"),
         seconds=2.0,
         processes=(process(),),

@@ -4,17 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shardlift.source.idioms import (
-    axis_name,
-    axis_of,
-    collectives,
-    device_count,
-    has_device_axis,
-    innermost_expression,
-    stacking_count,
-    takes_first,
-    unreplicated_tree,
-)
+from shardlift.source import idioms
 from shardlift.source.values import Mapped
 from tests.source.files import last_value, parse, shown, table
 
@@ -24,7 +14,7 @@ HEAD = (
     "def first(tree): return jax.tree.map(lambda x: x[0], tree)\n"
 )
 CASES: dict[Callable[..., object], dict[str, object]] = {
-    takes_first: {
+    idioms.takes_first: {
         "lambda x: x[0]": True,
         "def f(x):\n    'First row.'\n    return x[0]\nf": True,
         "lambda x: jax.device_get(x[0])": False,  # the tree map is one, see below
@@ -38,7 +28,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "async def f(x):\n    return x[0]\nf": False,
         "unknown": False,
     },
-    unreplicated_tree: {
+    idioms.unreplicated_tree: {
         "jax_utils.unreplicate(t)": "t",
         "jax_utils.unreplicate()": None,
         "jax.tree.map(lambda x: x[0], t)": "t",
@@ -54,7 +44,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "def g(tree): return tree\ng(t)": None,
         "unknown(t)": None,
     },
-    device_count: {
+    idioms.device_count: {
         "jax.device_count()": "global",
         "len(jax.devices())": "global",
         "len(jax.devices('cpu'))": None,
@@ -63,7 +53,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "len(xs)": None,
         "8": None,
     },
-    stacking_count: {
+    idioms.stacking_count: {
         "x.reshape((n, -1))": "n",
         "x.reshape((n, -1) + x.shape[1:])": "n",
         "jnp.reshape(x, (n, -1))": "n",
@@ -81,14 +71,14 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "jnp.stack(x * n)": None,
         "jax.tree.map(f, x)": None,
     },
-    has_device_axis: {
+    idioms.has_device_axis: {
         "jax.device_put_replicated(x, devices)": True,
         "jax_utils.replicate(x)": True,
         "jax.pmap(f)(x)": True,
         "x.reshape((n, -1))": True,
         "x": False,
     },
-    axis_of: {
+    idioms.axis_of: {
         "jax.lax.psum(x, 'i')": "i",
         "jax.lax.psum(x, axis_name='i')": "i",
         "jax.lax.psum(x, ('i',))": "i",
@@ -117,7 +107,7 @@ def test_idioms(function: Callable[..., object], text: str, expected: object) ->
 )
 def test_innermost_expressions(text: str, expected: str) -> None:
     file = parse(HEAD + text)
-    assert shown(innermost_expression(file, last_value(file))[1]) == expected
+    assert shown(idioms.innermost_expression(file, last_value(file))[1]) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("'i'", "i"), ("name", None), ("", None)])
@@ -125,7 +115,7 @@ def test_axis_names_of_pmapped_functions(text: str, expected: str | None) -> Non
     file = parse(f"{HEAD}jax.pmap(f, {text})")
     mapped = file.only(last_value(file))
     assert isinstance(mapped, Mapped)
-    assert axis_name(mapped) == expected
+    assert idioms.axis_name(mapped) == expected
 
 
 def test_collectives_are_found_in_nested_functions_too() -> None:
@@ -133,5 +123,5 @@ def test_collectives_are_found_in_nested_functions_too() -> None:
         "import jax\ndef f(x):\n    g = lambda y: jax.lax.psum(y, 'i')\n"
         "    return jax.lax.pmean(g(x) + jax.lax.exp(x), 'i')\n"
     )
-    names = [name for _, name in collectives(file, file.index.root.body[-1])]
+    names = [name for _, name in idioms.collectives(file, file.index.root.body[-1])]
     assert sorted(names) == ["jax.lax.pmean", "jax.lax.psum"]

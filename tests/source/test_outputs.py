@@ -5,17 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from shardlift.source import outputs
 from shardlift.source.file import File
-from shardlift.source.outputs import (
-    device_index,
-    fetched_argument,
-    is_array,
-    is_container,
-    is_scalar,
-    may_have_rows,
-    output_of,
-    returned_at,
-)
 from shardlift.source.values import Mapped
 from tests.source.files import last_value, parse, shown, table
 
@@ -43,17 +34,17 @@ def test_returned_expressions(body: str, path: tuple[int | str, ...], expected: 
     file = parse(f"{HEAD}def f(x, y, z):\n    {body}\njax.pmap(f)")
     value = file.only(last_value(file))
     assert isinstance(value, Mapped)
-    assert [ast.unparse(node) for _, node in returned_at(value, path)] == expected
+    assert [ast.unparse(node) for _, node in outputs.returned_at(value, path)] == expected
 
 
 def _path_of(file: File, node: ast.expr) -> object:
-    output = output_of(file, node)
+    output = outputs.output_of(file, node)
     return output.path if output is not None else None
 
 
 def _selects_device(file: File, node: ast.expr) -> bool:
     assert isinstance(node, ast.Subscript)
-    return device_index(file, node) is not None
+    return outputs.device_index(file, node) is not None
 
 
 CASES: dict[Callable[..., object], dict[str, object]] = {
@@ -83,7 +74,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "f = jax.pmap(lambda x: x / 2)\nf(x)[:]": False,
         "f = jax.pmap(lambda x: x / 2)\nf(x)[True]": False,
     },
-    may_have_rows: {
+    outputs.may_have_rows: {
         "f = jax.pmap(g)\ny = f(x) if c else z\ny": True,
         "f = jax.pmap(g, out_axes=0)\nf(x)": True,
         "f = jax.pmap(g, out_axes=axes)\nf(x)": False,
@@ -93,7 +84,7 @@ CASES: dict[Callable[..., object], dict[str, object]] = {
         "f = objax.Parallel(g)\nf(x)": False,
         "f = jax.jit(g)\nf(x)": False,
     },
-    fetched_argument: {
+    outputs.fetched_argument: {
         "jax.device_get(x)": "x",
         "y = numpy.asarray(x)\ny": "x",
         "numpy.sum(x)": None,
@@ -145,9 +136,9 @@ def test_expressions_that_are_one_array(returned: str, expected: bool) -> None:
         "    both, _ = jax.value_and_grad(h, has_aux=True)(x)\n"
         f"    return {returned}\njax.pmap(f)(x, y)"
     )
-    output = output_of(file, last_value(file))
+    output = outputs.output_of(file, last_value(file))
     assert output is not None
-    assert is_array(output) is expected
+    assert outputs.is_array(output) is expected
 
 
 @pytest.mark.parametrize(
@@ -165,10 +156,10 @@ def test_expressions_that_are_one_array(returned: str, expected: bool) -> None:
 def test_tuples_that_are_written_out(returned: str, expected: bool) -> None:
     file = parse(f"{HEAD}jax.pmap(lambda x, y: {returned})(x, y)")
     node = last_value(file)
-    output = output_of(file, node)
+    output = outputs.output_of(file, node)
     assert output is not None
-    assert is_container(output) is expected
-    assert may_have_rows(file, node) is not expected
+    assert outputs.is_container(output) is expected
+    assert outputs.may_have_rows(file, node) is not expected
 
 
 @pytest.mark.parametrize(
@@ -186,4 +177,4 @@ def test_tuples_that_are_written_out(returned: str, expected: bool) -> None:
 def test_uses_that_need_a_scalar(origin: str, use: str, expected: bool) -> None:
     file = parse(f"{HEAD}f = {origin}(g)\ny = f(x)\n{use}")
     (node,) = file.index.nodes(ast.Subscript)
-    assert is_scalar(file, node, output_of(file, node.value)) is expected
+    assert outputs.is_scalar(file, node, outputs.output_of(file, node.value)) is expected

@@ -8,21 +8,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from shardlift.capture import schema
 from shardlift.capture.counts import Histogram, Tally
 from shardlift.capture.proofs import of_all_programs
-from shardlift.capture.schema import (
-    ArrayForm,
-    CompileReason,
-    LeafFacts,
-    Move,
-    Proof,
-    Read,
-    Sample,
-    SiteFacts,
-    SiteKind,
-    Times,
-    WholeBatchTrial,
-)
+from shardlift.capture.schema import LeafFacts, SiteKind
 from shardlift.recording.compilations import Signature, reasons
 
 # Of each site at most this many of each.
@@ -51,17 +40,17 @@ class SiteRecord:
         self.next_call: float = self._first.pop(0)  # that is inspected, whatever it costs
         self.next_time = math.inf  # from which on a call is inspected
         self.pending: list[float] = []  # seconds of calls that are to be counted
-        self.times = {field.name: Histogram() for field in dataclasses.fields(Times)}
+        self.times = {field.name: Histogram() for field in dataclasses.fields(schema.Times)}
         self.about: dict[str, Any] = {}  # axis name and size
         self.arguments: dict[str, LeafFacts] = {}
         self.outputs: dict[str, LeafFacts] = {}
         self.compile_count = 0
-        self.compiles: list[tuple[CompileReason, ...]] = []
+        self.compiles: list[tuple[schema.CompileReason, ...]] = []
         self.signatures: list[Signature] = []
-        self.moves: Tally[Move] = Tally("count", "nbytes")
-        self.reads: Tally[Read] = Tally("count", "nbytes", "seconds")
-        self.proofs: tuple[Proof, ...] | None = None
-        self.whole_batch: WholeBatchTrial | None = None
+        self.moves: Tally[schema.Move] = Tally("count", "nbytes")
+        self.reads: Tally[schema.Read] = Tally("count", "nbytes", "seconds")
+        self.proofs: tuple[schema.Proof, ...] | None = None
+        self.whole_batch: schema.WholeBatchTrial | None = None
         self.proved = 0  # programs that the proofs are of
         self.unseen: dict[str, None] = {}
         # What is on tape: see `recording.tape`.
@@ -69,8 +58,8 @@ class SiteRecord:
         self.size = 0  # devices
         self.taped = 0  # calls that were begun
         self.programs: Counter[str] = Counter()  # calls of each whose collectives are on tape
-        self.forms: dict[tuple[ArrayForm, ...], int] = {}
-        self.samples: list[Sample] = []
+        self.forms: dict[tuple[schema.ArrayForm, ...], int] = {}
+        self.samples: list[schema.Sample] = []
 
     def contain(self, inner: SiteRecord) -> None:
         """A site that is called or made inside this one is part of it."""
@@ -93,7 +82,7 @@ class SiteRecord:
             short = dataclasses.replace(leaf, path=clip(leaf.path))
             into[short.path] = _join(old.get(short.path), short)
 
-    def note_move(self, move: Move) -> None:
+    def note_move(self, move: schema.Move) -> None:
         """Count a move of an argument."""
         self.moves.add(dataclasses.replace(move, path=clip(move.path)))
 
@@ -102,8 +91,8 @@ class SiteRecord:
         self.compile_count += 1
         why = reasons(seen, self.signatures)
         kept = tuple(
-            CompileReason(reason.kind, clip(reason.path), clip(reason.before), clip(reason.after))
-            for reason in why[:MOST_REASONS]
+            schema.CompileReason(one.kind, clip(one.path), clip(one.before), clip(one.after))
+            for one in why[:MOST_REASONS]
         )
         if len(self.compiles) >= MOST_COMPILES:
             self.compiles.pop()
@@ -111,23 +100,23 @@ class SiteRecord:
         if seen not in self.signatures:
             self.signatures = [*self.signatures[-MOST_SIGNATURES + 1 :], seen]
 
-    def note_proofs(self, proofs: tuple[Proof, ...]) -> None:
+    def note_proofs(self, proofs: tuple[schema.Proof, ...]) -> None:
         """Add the proofs of one more program; only what holds for all programs counts."""
         self.proofs = of_all_programs(self.proofs, proofs)
         self.proved += 1
 
     # ---- the record in the capture
 
-    def freeze(self, process: int) -> SiteFacts:
+    def freeze(self, process: int) -> schema.SiteFacts:
         """The site as a part of a capture."""
-        return SiteFacts(
+        return schema.SiteFacts(
             *self.key[:3],
             **{"axis_size": self.size, **self.about},
             processes=(process,),
             calls=self.calls or sum(not sample.failed for sample in self.samples),
             nested=self.nested,
             transformed=self.transformed,
-            times=Times(**{name: times.freeze() for name, times in self.times.items()}),
+            times=schema.Times(**{name: times.freeze() for name, times in self.times.items()}),
             looked=self.looked,
             arguments=tuple(self.arguments.values()),
             outputs=tuple(self.outputs.values()),

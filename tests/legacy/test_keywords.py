@@ -24,6 +24,7 @@ def test_inside():
         np.testing.assert_array_equal(jnp.clip(a=X, a_min=4.0), np.maximum(X, 4))
         np.testing.assert_array_equal(jnp.clip(X, 1.0, 3.0), np.clip(X, 1, 3))
         assert jnp.reshape(X, newshape=(2, 3)).shape == (2, 3)
+        assert jnp.broadcast_to([1.0], (2, 1)).sum() == 2
         assert jnp.quantile(X, 0.5, interpolation="lower") == 2
         assert jnp.percentile(X, 50, interpolation="higher") == 3
         clipped = jax.jit(lambda x: jnp.clip(x, a_max=2.0))(X)

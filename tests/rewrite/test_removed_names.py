@@ -646,6 +646,7 @@ def test_an_unused_import_stays_where_another_file_uses_it() -> None:
     [
         ("jnp.clip(x, a_min=0, a_max=n)", "jnp.clip(x, 0, n)"),
         ("jnp.clip(x, a_min=0)", "jnp.clip(x, 0)"),
+        ("jnp.broadcast_to([z], s)", "jnp.broadcast_to(jnp.array([z]), s)"),
         ("jnp.clip(x, 0, a_max=n)", "jnp.clip(x, 0, n)"),
         ("jnp.clip(x, a_max=n)", "jnp.clip(x, None, n)"),
         ("jax.lax.sort(x).clip(a_min=0)", "jax.lax.sort(x).clip(0)"),

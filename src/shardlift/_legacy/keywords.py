@@ -23,6 +23,7 @@ def restore(patches: Patches, uses: Uses) -> None:
         when_imported(module, patches, accept)
     _restore_closed_jaxpr(patches, uses)
     _restore_tree_map(patches, uses)
+    _restore_broadcast_to(patches, uses)
 
 
 def _accept_old(
@@ -87,6 +88,20 @@ def _restore_tree_map(patches: Patches, uses: Uses) -> None:
 
     patches.set(jax.tree, "map", tree_map)
     patches.set(jax.tree_util, "tree_map", tree_map)
+
+
+def _restore_broadcast_to(patches: Patches, uses: Uses) -> None:
+    """``broadcast_to([1.0], shape)``: an error since 0.3.2."""
+    stock = jax.numpy.broadcast_to
+
+    @functools.wraps(stock)
+    def broadcast_to(array: Any, *args: Any, **options: Any) -> jax.Array:
+        if isinstance(array, (list, tuple)):
+            uses.note("jax.numpy.broadcast_to(list)")
+            array = jax.numpy.array(array)
+        return stock(array, *args, **options)
+
+    patches.set(jax.numpy, "broadcast_to", broadcast_to)
 
 
 def _with_none_as_leaves(

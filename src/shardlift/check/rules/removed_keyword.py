@@ -1,7 +1,7 @@
 """A keyword argument that a function of JAX no longer has: the call raises TypeError.
 
 `jnp.clip(x, a_min=0)`, `jnp.reshape(x, newshape=s)`, `pjit(f, in_axis_resources=s)` and others. The
-functions of NumPy with the same names keep theirs.
+functions of NumPy with the same names keep theirs. `jnp.broadcast_to` has no lists since JAX 0.3.2.
 """
 
 import ast
@@ -15,7 +15,7 @@ from shardlift.source.removed_names import BY_POSITION, KEYWORD_ROWS, KEYWORDS
 from shardlift.source.scopes import end, has_star, position
 from shardlift.source.values import External, Instance, Known
 
-_CLIP = "jax.numpy.clip"
+_CLIP, _BROADCAST = "jax.numpy.clip", "jax.numpy.broadcast_to"
 # What follows the array.
 _BY_POSITION = {_CLIP: ("a_min", "a_max"), "jax.numpy.reshape": ("newshape", "order")}
 
@@ -35,6 +35,12 @@ def visit(file: File) -> Iterator[Match]:
                     edits, name, way = (_rename(file, keyword, instead),), "", BY_POSITION
                 said = f"{function} has no keyword {keyword.arg} since JAX {dotted(gone)}: {way}"
                 yield Match(keyword, said, edits, name=name)
+    for call in file.calls_of(_BROADCAST):
+        array = call.args[0] if call.args else None
+        if isinstance(array, (ast.List, ast.Tuple)) and not is_guarded(file, call, _BROADCAST):
+            module = file.text(call.func).rpartition(".")[0]
+            edits = (file.replace(array, f"{module}.array({file.text(array)})"),) if module else ()
+            yield Match(array, f"{_BROADCAST} takes no list since JAX 0.3.2: pass an array", edits)
 
 
 def _calls(file: File) -> Iterator[tuple[ast.Call, str]]:
@@ -96,10 +102,10 @@ RULE = Rule(
     summary="a keyword argument that a function of JAX no longer has",
     advice="Change the call as the message says.",
     reference=CHANGELOG,
-    names=tuple(KEYWORDS),
-    words=("a_min", "a_max"),
+    names=(*KEYWORDS, _BROADCAST),
+    words=("a_min", "a_max", "broadcast_to"),
     pattern=re.compile(
-        rb"\b(?:clip\s*\(\s*a|%s)\s*="
+        rb"\b(?:clip\s*\(\s*a|%s)\s*=|broadcast_to\s*\(\s*[\[(]"
         % b"|".join(k.encode() for _, names in KEYWORDS.values() for k in names if k != "a")
     ),
     bad=(
@@ -107,6 +113,7 @@ RULE = Rule(
         "import jax.numpy as jnp\ny = jnp.clip(a=x, max=1.0)  # SL115\n",
         "import functools, jax\nc = functools.partial(jax.numpy.clip, a_min=0.0)  # SL115\n",
         "import jax\ny = jax.lax.sort(x).clip(a_min=0)  # SL115\n",
+        "import jax.numpy as jnp\ny = jnp.broadcast_to([1e10], s)  # SL115\n",
     ),
     good=(
         "import jax\nimport numpy as np\ny = np.clip(x, a_min=0.0, a_max=1.0)\n",
@@ -114,6 +121,7 @@ RULE = Rule(
         "import jax\nclass A:\n    def clip(self, a_min):\n        return a_min\n"
         "y = A().clip(a_min=0)\n",
         "import jax.numpy as jnp\ny = jnp.clip(x, **{'a_min': 0.0})\n",
+        "import jax.numpy as jnp\ny = jnp.broadcast_to(1e10, s)\n",
         "import jax\nif jax.__version_info__ < (0, 4):\n    f = jax.remat(f, concrete=True)\n",
     ),
     rewritten_as=frozenset({Kind.NAME}),

@@ -5,6 +5,8 @@ What the rewritten programs print is compared in `test_reading.py`.
 
 import pytest
 
+from shardlift.check.engine import RuleSelection, check_file
+from shardlift.rewrite.engine import migrate
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.output_reads import rewrite
 from shardlift.source.project import Project
@@ -55,6 +57,18 @@ A = G.replace("g)", "lambda v: v / 2)")  # arrays
 )
 def test_left_alone(text: str) -> None:
     assert not results(rewrite, text)
+
+
+def test_reads_of_a_test_are_left_alone() -> None:
+    text = f"{A}print(float(out[0]), float(jax.tree.map(lambda v: v[0], out)))\n"
+    texts = {"main.py": text, "main_test.py": text}
+    read = {path: text.encode() for path in texts}.__getitem__
+    done = migrate([*texts], read, texts.__contains__, Goal.FIX)
+    assert [file.path for file in done.changed if file.before] == ["main.py"]
+    project = Project.of(*(Source(path, text) for path, text in texts.items()))
+    checked = [check_file(project, path, text.encode(), RuleSelection()) for path in texts]
+    codes = [{finding.code for finding in report.findings} for report in checked]
+    assert codes == [{"SL201", "SL401", "SL402"}, {"SL201"}]
 
 
 @pytest.mark.parametrize(

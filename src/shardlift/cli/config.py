@@ -12,8 +12,8 @@ from shardlift.check.engine import RuleSelection
 from shardlift.cli.files import Excluded, Passed, find_files, read_bytes, reason
 from shardlift.cli.stop import stop
 from shardlift.rewrite.floors import SITES
-from shardlift.rewrite.home import is_test
 from shardlift.source.model import Version, version
+from shardlift.source.project import is_test
 from shardlift.source.settings import Settings
 from shardlift.source.target import NEWEST, NEWEST_FLAX, Pin, jax_of, newest_flax, oldest_bound
 

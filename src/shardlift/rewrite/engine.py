@@ -24,7 +24,6 @@ from shardlift.rewrite.home import (
     Home,
     find_homes,
     is_example,
-    is_test,
     no_home,
     with_another,
 )
@@ -33,7 +32,7 @@ from shardlift.rewrite.output_reads import FIRST_OF_TREE
 from shardlift.rewrite.passes import Rendering, render
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.model import HelperRequest, Kind
-from shardlift.source.project import Project
+from shardlift.source.project import Project, is_test
 from shardlift.source.settings import Settings
 from shardlift.source.text import Source, UnreadableError, read_source
 

@@ -9,11 +9,11 @@ from itertools import product
 from pathlib import PurePath
 
 from shardlift.rewrite.layout import Exists, Layout, Package
+from shardlift.source.project import is_test
 from shardlift.source.scopes import grouped
 
 MODULE = "_spmd"
 _FILE = f"{MODULE}.py"
-_TESTS = re.compile(r"test_|.*_test$|conftest$")
 # Modules in which projects keep such functions, those that say so before those for everything.
 _KEEPING = (
     re.compile(r"(jax|dist|distributed|parallel|sharding|devices?|pmap|multihost)(_utils?)?"),
@@ -40,12 +40,6 @@ def no_home(path: str, layout: Layout, exists: Exists) -> Home:
     beside = _beside(path, os.path.dirname(os.path.abspath(path)), layout, exists)
     own = layout.package_of(path).name.partition(".")[0]
     return Home(None, own=beside | {own} if own else beside)
-
-
-def is_test(path: str) -> bool:
-    """Whether a file is a test, by its name or its folder."""
-    pure = PurePath(path)
-    return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
 
 
 def is_example(path: str) -> bool:

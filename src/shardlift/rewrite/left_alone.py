@@ -11,11 +11,10 @@ import re
 from pathlib import PurePath
 
 from shardlift.rewrite.floors import SITES
-from shardlift.rewrite.home import is_test
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import Mention, Use
 from shardlift.source.model import dotted
-from shardlift.source.project import Project
+from shardlift.source.project import Project, is_test
 from shardlift.source.reaching import guards
 from shardlift.source.scopes import position
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.floors import TESTED, TREE_NAMES, floors, successor_of
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.home import Home, is_example, is_test
+from shardlift.rewrite.home import Home, is_example
 from shardlift.source.model import HelperRequest, Version
 from shardlift.source.processes import Evidence
+from shardlift.source.project import is_test
 from shardlift.source.removed_names import GONE, KEYWORD_ROWS, Removed
 
 _ROWS = {row.name: row for row in (*GONE, *KEYWORD_ROWS.values())}

@@ -4,11 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from shardlift.rewrite.home import is_test
 from shardlift.source.file import File, remembered
 from shardlift.source.libraries import GRADS
 from shardlift.source.mentions import is_decorator
-from shardlift.source.project import Project
+from shardlift.source.project import Project, is_test
 from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, grouped, position
 from shardlift.source.values import Known
 

@@ -22,7 +22,6 @@ from shardlift.rewrite.explicit_sites import (
 from shardlift.rewrite.forms import PER_DEVICE, between, decorators, edits_of, form_of, has_comments
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import AXES, DONATING
-from shardlift.rewrite.home import is_test
 from shardlift.rewrite.imports import OPTIONAL, is_optional
 from shardlift.rewrite.left_alone import why_left_alone
 from shardlift.rewrite.mapped_calls import LOWERED, is_lowered
@@ -41,7 +40,7 @@ from shardlift.rewrite.scripts import is_mapped_again
 from shardlift.source.file import File, remembered
 from shardlift.source.mentions import OWN, MappedBy, Mention, Unfollowed, Use
 from shardlift.source.model import Edit, HelperRequest, Kind, Match
-from shardlift.source.project import Project
+from shardlift.source.project import Project, is_test
 from shardlift.source.scopes import end, last_name, position
 from shardlift.source.sites import Role
 from shardlift.source.text import has_comment

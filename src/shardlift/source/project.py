@@ -20,6 +20,13 @@ from shardlift.source.text import Source, UnreadableError, parse_source
 from shardlift.source.values import Value
 
 _UNREADABLE = (UnreadableError, OSError, KeyError, RecursionError, MemoryError)
+_TESTS = re.compile(r"test_|.*_test$|conftest$")
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test, by its name or its folder."""
+    pure = PurePath(path)
+    return bool(_TESTS.match(pure.stem) or {"test", "tests"} & set(pure.parts))
 
 
 class Project:

@@ -19,10 +19,10 @@ from shardlift.report.markdown import code
 from shardlift.report.numbers import count
 from shardlift.rewrite.changes import Change
 from shardlift.rewrite.goal import Goal
-from shardlift.rewrite.home import is_test
 from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.edits import split_lines
 from shardlift.source.model import Finding, Kind, Version, dotted
+from shardlift.source.project import is_test
 from shardlift.source.scopes import grouped
 from shardlift.source.target import NEWEST
 

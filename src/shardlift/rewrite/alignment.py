@@ -29,14 +29,14 @@ _ENDING = re.compile(
 
 def keep_aligned(file: File, matches: Iterable[Match]) -> list[Match]:
     """The matches, those that make the name of a call longer or shorter with more edits."""
-    matches = [*_break_lines(file, matches, Layout.of(file))]
+    matches = [*_break_lines(file, matches, Breaks.of(file))]
     aligned = ((file.span(c.func), c) for c in file.index.nodes(ast.Call) if _is_aligned(c))
     calls = grouped(aligned, lambda pair: (pair[0].cell, pair[0].end_line))
     return [_kept(file, match, calls) for match in matches]
 
 
 @dataclass(frozen=True)
-class Layout:
+class Breaks:
     """How a file breaks the lines that would be too long."""
 
     width: int
@@ -44,8 +44,8 @@ class Layout:
     hugs: bool  # whether the closing bracket stands behind what it closes
 
     @classmethod
-    def of(cls, file: File) -> Layout:
-        """The layout that a file has: black's, or that of Google's style."""
+    def of(cls, file: File) -> Breaks:
+        """The breaks of a file: black's, or that of Google's style."""
         style = Style.of(file.source.text)
         is_google = len(style.indent) == 2
         hugs = is_google and not re.search(r"^ *\),?$", file.source.text, re.MULTILINE)
@@ -53,7 +53,7 @@ class Layout:
         return cls(width, "    " if is_google else style.indent, hugs)
 
 
-def _break_lines(file: File, matches: Iterable[Match], layout: Layout) -> Iterator[Match]:
+def _break_lines(file: File, matches: Iterable[Match], breaks: Breaks) -> Iterator[Match]:
     """The matches, with the lines broken that they would make too long.
 
     Of several names that make a line too long together all but the first wait for the next pass.
@@ -68,18 +68,18 @@ def _break_lines(file: File, matches: Iterable[Match], layout: Layout) -> Iterat
         if (
             not is_free
             or len(found) > _MOST
-            or (edit := _break(file, found, lines, layout)) is None
+            or (edit := _break(file, found, lines, breaks)) is None
         ):
             yield from found
         elif len(found) > 1:
-            edit = _break(file, found[:1], lines, layout)
+            edit = _break(file, found[:1], lines, breaks)
             yield found[0] if edit is None else replace(found[0], edits=(edit,))
         else:
             yield replace(found[0], edits=(edit,))
 
 
 def _break(
-    file: File, matches: Sequence[Match], lines: frozenset[_Line], layout: Layout
+    file: File, matches: Sequence[Match], lines: frozenset[_Line], breaks: Breaks
 ) -> Edit | None:
     """What becomes of lines if some matches make one line of them that is too long.
 
@@ -93,15 +93,15 @@ def _break(
         return None
     old = file.lines[first - 1 : last]
     after = _edited(old, [edit for match in matches for edit in match.edits])
-    if "\n" in after or not max(map(len, old)) <= layout.width < len(after) or not after.isascii():
+    if "\n" in after or not max(map(len, old)) <= breaks.width < len(after) or not after.isascii():
         return None
     above, below = file.lines[first - 2 : first - 1], file.lines[last : last + 1]
     is_inside = any(line.rstrip().endswith(("(", "[", "{")) for line in above) and any(
         line.lstrip().startswith((")", "]", "}")) for line in below
     )
     margin = after[: len(after) - len(after.lstrip())]
-    broken = [*parts_of(after.strip(), margin, layout, is_inside)]
-    if any(len(line) > layout.width for line in broken) or not "".join(old).isascii():
+    broken = [*parts_of(after.strip(), margin, breaks, is_inside)]
+    if any(len(line) > breaks.width for line in broken) or not "".join(old).isascii():
         return None
     return Edit(file.stretch(first, 0, last, len(old[-1])), "\n".join(broken))
 
@@ -123,24 +123,24 @@ def _edited(lines: Sequence[str], edits: Iterable[Edit]) -> str:
     return text
 
 
-def parts_of(text: str, margin: str, layout: Layout, is_inside: bool) -> Iterator[str]:
+def parts_of(text: str, margin: str, breaks: Breaks, is_inside: bool) -> Iterator[str]:
     """The lines of a text as a formatter breaks it; `is_inside` if it is all within brackets."""
-    brackets = _last_brackets(text, layout.width - len(margin))
-    if len(margin) + len(text) <= layout.width:
+    brackets = _last_brackets(text, breaks.width - len(margin))
+    if len(margin) + len(text) <= breaks.width:
         yield margin + text
     elif is_inside and len(arguments := _arguments(text)) > 1:
         for argument in arguments:
-            yield from parts_of(f"{argument},", margin, layout, False)
+            yield from parts_of(f"{argument},", margin, breaks, False)
     elif is_inside and (clause := _masked(text, _INNER).find(" for ")) > 0:  # a comprehension
-        yield from parts_of(text[:clause], margin, layout, False)
-        yield from parts_of(text[clause + 1 :], margin, layout, False)
+        yield from parts_of(text[:clause], margin, breaks, False)
+        yield from parts_of(text[clause + 1 :], margin, breaks, False)
     elif brackets is None:
         yield margin + text
     else:
         start, end = brackets
         yield margin + text[:start]
-        inner = [*parts_of(text[start:end], margin + layout.step, layout, True)]
-        if layout.hugs:
+        inner = [*parts_of(text[start:end], margin + breaks.step, breaks, True)]
+        if breaks.hugs:
             yield from inner[:-1]
             yield inner[-1].removesuffix(",") + text[end:]
         else:

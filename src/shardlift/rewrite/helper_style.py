@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from shardlift.rewrite.alignment import Layout, parts_of
+from shardlift.rewrite.alignment import Breaks, parts_of
 from shardlift.rewrite.call_format import Style
 from shardlift.source.edits import apply_edits
 from shardlift.source.model import Edit, Span
@@ -31,8 +31,8 @@ def _broken(line: str, style: Style) -> Iterator[str]:
     code = line.lstrip()
     margin = line[: len(line) - len(code)]
     left = len(margin) // 4 * len(style.indent)
-    layout = Layout(style.width + len(margin) - left, "    ", hugs=False)
-    return parts_of(code, margin, layout, is_inside=False)
+    breaks = Breaks(style.width + len(margin) - left, "    ", hugs=False)
+    return parts_of(code, margin, breaks, is_inside=False)
 
 
 def _indent(source: str, indent: str) -> str:

@@ -136,3 +136,14 @@ def test_cells_hold_what_they_need(cells: list[str], after: list[str] | None) ->
     done = migrate(["m.ipynb"], lambda _: document.encode(), lambda _: False, Goal.FIX)
     written = sources(done.changed[0].after)
     assert written == (after or [f"def f():\n    {PLATFORM}", JAX])
+
+
+@pytest.mark.parametrize(("below", "is_kept"), [("## Data", False), ("Now x:", True)])
+def test_a_heading_of_what_is_deleted_goes_with_it(below: str, is_kept: bool) -> None:
+    document = json.loads(notebook(JAX, "## Set up the TPU", TPU, below, "x = jax"))
+    for number in (1, 3):
+        document["cells"][number]["cell_type"] = "markdown"
+    text = json.dumps(document).encode()
+    done = migrate(["m.ipynb"], lambda _: text, lambda _: False, Goal.FIX)
+    kept = ["## Set up the TPU"] * is_kept
+    assert sources(done.changed[0].after) == [JAX, *kept, below, "x = jax"]

@@ -14,6 +14,8 @@ from shardlift.source.scopes import grouped
 from shardlift.source.statements import ON_COLAB
 
 _SPACE = " \t\r\n"
+# A heading of cells that set the TPU of Colab up.
+_OF_TPU = re.compile(r"#.*(colab|tpu).*", re.IGNORECASE)
 # What has to run before JAX is imported, or before its first array.
 _SETS_UP = re.compile(r"\benviron\b|\bputenv\b|^%(set_)?env\b|\bconfig\.update\b", re.M)
 
@@ -82,10 +84,20 @@ def words_of_magics(raw: str) -> set[str]:
 
 
 def emptied_cells(before: str, raw: str) -> list[int]:
-    """The numbers of the cells whose code is all taken out by edits, but for the title of a TPU."""
+    """The numbers of the cells whose code is all taken out by edits, but for the title of a TPU.
+
+    A heading of nothing else goes with them.
+    """
     pairs = zip(_cells(before), _cells(raw), strict=True)
     codes = enumerate(((_code(old.value), _code(new.value)) for old, new in pairs), start=1)
-    return [n for n, (old, new) in codes if old != new and not ON_COLAB.sub("", new).strip()]
+    emptied = [n for n, (old, new) in codes if old != new and not ON_COLAB.sub("", new).strip()]
+    texts = ["" if _code(c.value) else source_of_cell(c.value).strip() for c in _cells(raw)]
+    for number in emptied.copy():
+        below = [n for n in range(number, len(texts)) if n + 1 not in emptied]
+        is_all = not below or texts[below[0]].startswith("#")
+        if number > 2 and is_all and _OF_TPU.fullmatch(texts[number - 2]):
+            emptied.append(number - 1)
+    return emptied
 
 
 def without_cells(raw: str, numbers: Iterable[int]) -> str:

@@ -125,6 +125,10 @@ def test_what_a_guard_hides_is_listed() -> None:
             'import jax\njax.debug.callback(f, x, ())\njax.debug.print("{}", x)\n',
         ),
         (
+            "from jax.experimental.host_callback import call\ny = call(f, x, result_shape=s)\n",
+            "from jax.experimental import io_callback\ny = io_callback(f, s, x)\n",
+        ),
+        (
             "from jax.experimental.host_callback import id_print as p\np(x)\n",
             'import jax\n\njax.debug.print("{}", x)\n',
         ),

@@ -102,6 +102,8 @@ def _rewritten(file: File, call: ast.AST | None, removed: str) -> SuccessorCall 
             text = f"{string(file, '{}')}, {file.text(call.args[0])}"
             printed = (file.replace(call.args[0], text),)
             return _tap(file, call, SuccessorCall(printed, "jax.debug.print"))
+        case "jax.experimental.host_callback.call", 2, 0 | 1:
+            return _io_callback(file, call)
         # What copies of JAX's initializers have, such as those of T5X in whisper-jax.
         case "jax.core.as_named_shape", 1, 0:
             return _same(file, call, call.args[0])
@@ -136,6 +138,17 @@ def _tap(file: File, call: ast.Call, use: SuccessorCall | None) -> SuccessorCall
         name = Edit(file.stretch(*position(statement), *position(call)), "")
         return use and SuccessorCall((name, *use.edits), use.successor)
     return use if isinstance(statement, ast.Expr) else None
+
+
+def _io_callback(file: File, call: ast.Call) -> SuccessorCall | None:
+    """`io_callback(f, shape, x)` for `call(f, x, result_shape=shape)`."""
+    argument, successor = call.args[1], "jax.experimental.io_callback"
+    text = file.text(argument)
+    if not call.keywords:
+        return SuccessorCall((file.replace(argument, f"None, {text}"),), successor)
+    (keyword,) = call.keywords
+    swapped = file.replace(argument, file.text(keyword.value)), file.replace(keyword, text)
+    return SuccessorCall(swapped, successor) if keyword.arg == "result_shape" else None
 
 
 def successor_value(file: File, node: ast.Attribute, row: Removed) -> Edit | None:

@@ -24,19 +24,16 @@ def pytest_load_initial_conftests(early_config: Any) -> None:
 
     devices = early_config.known_args_namespace.shardlift_devices
     if devices is not None:
-        _use_devices(devices)
+        from shardlift.launch.program import use_virtual_devices
+
+        if devices < 1:
+            raise pytest.UsageError(f"--shardlift-devices is a number from 1, not {devices}")
+        try:
+            use_virtual_devices(devices)
+        except RuntimeError as error:
+            why = f"--shardlift-devices {devices} comes too late, {error}"
+            raise pytest.UsageError(why) from None
     _restored.enter_context(legacy())
-
-
-def _use_devices(devices: int) -> None:
-    from shardlift.launch.program import use_virtual_devices
-
-    if devices < 1:
-        raise pytest.UsageError(f"--shardlift-devices is a number from 1, not {devices}")
-    try:
-        use_virtual_devices(devices)
-    except RuntimeError as error:
-        raise pytest.UsageError(f"--shardlift-devices {devices} comes too late, {error}") from None
 
 
 def pytest_unconfigure() -> None:

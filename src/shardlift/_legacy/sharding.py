@@ -26,11 +26,8 @@ class _LooksLikePmap(type):
         cut = [entry for entry in instance.spec if entry is not None]
         axes = instance.mesh.axis_names
         # All axes of the mesh, each once: one for a pmap, several for nested ones.
-        return bool(cut) and [n for e in cut for n in _names(e)] == list(axes[: len(cut)])
-
-
-def _names(entry: Any) -> tuple[Any, ...]:
-    return entry if isinstance(entry, tuple) else (entry,)
+        names = [n for entry in cut for n in (entry if isinstance(entry, tuple) else (entry,))]
+        return bool(cut) and names == list(axes[: len(cut)])
 
 
 class PmapSharding(metaclass=_LooksLikePmap):

@@ -1,10 +1,9 @@
 """Looking at many files: reading them, and what is said of those that cannot be looked at."""
 
-import contextlib
 import gc
 import os
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from shardlift.check.engine import Export, FileReport, RuleSelection, check_file, check_paths
 from shardlift.cli.files import read_bytes, reason
@@ -36,7 +35,11 @@ def check_files(
             gc.collect()
         return report
 
-    with _without_collection():
+    # A syntax tree is all small objects that live as long as the file does: counting them over
+    # and over takes a third of the time, so it is put off until they are dropped.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
         reports = check_paths(paths, look, tick)
         if any(f.rewriter is Rewriter.MIGRATE_IF_MOST for r in reports for f in r.findings):
             from shardlift.rewrite.marks import settle
@@ -44,17 +47,6 @@ def check_files(
             reports = settle(project, reports)
         project.trim(most=0)  # before the collector is back, which would look at every tree
         return reports
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """A syntax tree is all small objects that live as long as the file does: counting them over
-    and over takes a third of the time, so it is put off until they are dropped.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
         if was_enabled:
             gc.enable()

@@ -39,8 +39,19 @@ class RunDocument:
             raise
 
     def add_error(self, error: BaseException) -> None:
-        """What ended the program."""
-        self.failures.append(_failure(error))
+        """What ended the program, at the innermost line that is neither Python's nor installed."""
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if is_own(frame.filename)] or frames[-1:]
+        where: dict[str, object] = {}
+        if own:
+            path, line = own[-1].filename, own[-1].lineno or 0
+            where = {"path": os.path.relpath(path), "line": line}
+            if (place := cell_of(path, line)) is not None:
+                where |= dict(zip(("cell", "line"), place, strict=True))
+        text = "".join(traceback.format_exception_only(error)).strip()
+        missing = find_missing_name(error)
+        advice = {"advice": " ".join(missing.lines(patch=True))} if missing else {}
+        self.failures.append(item(type(error).__name__, text) | where | advice)
 
     def add_failure(self, failure: Failure) -> None:
         """The first process of several that failed."""
@@ -65,19 +76,3 @@ class RunDocument:
             left=self.failures,
             next_commands=[f"shardlift check {shlex.quote(os.path.dirname(path) or '.')}"],
         )
-
-
-def _failure(error: BaseException) -> Item:
-    """An error, at the innermost line that is neither Python's nor of an installed package."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_own(frame.filename)] or frames[-1:]
-    where: dict[str, object] = {}
-    if own:
-        path, line = own[-1].filename, own[-1].lineno or 0
-        where = {"path": os.path.relpath(path), "line": line}
-        if (place := cell_of(path, line)) is not None:
-            where |= dict(zip(("cell", "line"), place, strict=True))
-    text = "".join(traceback.format_exception_only(error)).strip()
-    missing = find_missing_name(error)
-    advice = {"advice": " ".join(missing.lines(patch=True))} if missing else {}
-    return item(type(error).__name__, text) | where | advice

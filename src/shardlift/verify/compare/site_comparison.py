@@ -8,19 +8,12 @@ from shardlift.capture.layouts import same_digest, together
 from shardlift.capture.pairs import LeafPairs, pair_leaves
 from shardlift.capture.schema import Part, Sample, SiteKind, Values
 from shardlift.report.numbers import count
+from shardlift.verify.compare import verdicts
 from shardlift.verify.compare.captured_run import CapturedArray, forms_of, same_values
 from shardlift.verify.compare.causes import likely
 from shardlift.verify.compare.collective_comparison import CollectiveComparison
 from shardlift.verify.compare.leaf_comparison import Maps, identical, is_array, structure
 from shardlift.verify.compare.site_pair import SamplePair, SitePair
-from shardlift.verify.compare.verdicts import (
-    Gap,
-    GapKind,
-    LeafDifference,
-    SiteVerdict,
-    Verdict,
-    place_of,
-)
 
 CallKey = tuple[tuple[str, int, str], tuple[str, int, str], int]  # two sites, and a call
 
@@ -39,7 +32,7 @@ class SiteComparison:
         is_pmap = kinds[0] is SiteKind.PMAP, kinds[1] is SiteKind.PMAP
         self.maps = Maps(pair.devices, is_pmap)
 
-    def verdict(self) -> SiteVerdict:
+    def verdict(self) -> verdicts.SiteVerdict:
         """Compare all calls."""
         before, after = (site.samples for site in self.sites)
         for left, right in zip(before, after, strict=False):
@@ -47,18 +40,18 @@ class SiteComparison:
         if len(before) != len(after):
             what = f"{len(before)} calls before, {len(after)} after"
             first = min(len(before), len(after))
-            self.pair.add(LeafDifference("", first, Part.CALLS, what))
+            self.pair.add(verdicts.LeafDifference("", first, Part.CALLS, what))
         for site in self.sites:
             self.notes.update(dict.fromkeys(f"not seen: {text}" for text in site.unseen))
             if site.transformed and site.kind is SiteKind.PMAP:
-                self.gaps[GapKind.TRANSFORMED, ""] += site.transformed
+                self.gaps[verdicts.GapKind.TRANSFORMED, ""] += site.transformed
         verdict = self._verdict()
-        is_different = verdict is Verdict.DIFFERENT
+        is_different = verdict is verdicts.Verdict.DIFFERENT
         causes = explain(self.pair.findings.values(), self.pair.itself, self.pair.inputs)
-        return SiteVerdict(
+        return verdicts.SiteVerdict(
             verdict,
-            place_of(self.sites[0], self.pair.runs[0].capture),
-            place_of(self.sites[1], self.pair.runs[1].capture),
+            verdicts.place_of(self.sites[0], self.pair.runs[0].capture),
+            verdicts.place_of(self.sites[1], self.pair.runs[1].capture),
             calls=self.calls,
             leaves=self.leaves,
             collectives=self.collectives.results,
@@ -67,26 +60,26 @@ class SiteComparison:
             findings=tuple(self.pair.findings.values()),
             causes=tuple(causes) if is_different else (),
             notes=tuple(self.notes),
-            gaps=tuple(Gap(*gap, count) for gap, count in self.gaps.items()),
+            gaps=tuple(verdicts.Gap(*gap, count) for gap, count in self.gaps.items()),
             outputs_only=all(s.inside is None and not s.hidden for s in (*before, *after)),
             itself=self.pair.itself,
         )
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> verdicts.Verdict:
         counted = self.pair.findings.values()
         if any(not finding.close for finding in counted):
-            return Verdict.DIFFERENT
+            return verdicts.Verdict.DIFFERENT
         kinds = {kind for kind, _ in self.gaps}
-        if kinds & {GapKind.OUTPUTS_NOT_READ, GapKind.NO_BYTES} or not self.calls:
-            return Verdict.NOT_COMPARED
+        if kinds & {verdicts.GapKind.OUTPUTS_NOT_READ, verdicts.GapKind.NO_BYTES} or not self.calls:
+            return verdicts.Verdict.NOT_COMPARED
         # What one device cannot show is said, and takes nothing from what was compared. A jit of
         # the whole batch has no collectives in its text: its outputs say it all.
-        kinds -= {GapKind.ONE_DEVICE}
+        kinds -= {verdicts.GapKind.ONE_DEVICE}
         if self.sites[1].kind is SiteKind.JIT:
-            kinds -= {GapKind.ONLY_BEFORE}
+            kinds -= {verdicts.GapKind.ONLY_BEFORE}
         if kinds:
-            return Verdict.PARTLY_COMPARED
-        return Verdict.CLOSE if counted else Verdict.IDENTICAL
+            return verdicts.Verdict.PARTLY_COMPARED
+        return verdicts.Verdict.CLOSE if counted else verdicts.Verdict.IDENTICAL
 
     # ---- a call
 
@@ -96,7 +89,7 @@ class SiteComparison:
             return
         old, new = left.outputs, right.outputs
         if old is None or new is None or not (old.digests or new.digests):
-            self.gaps[GapKind.OUTPUTS_NOT_READ, ""] += 1
+            self.gaps[verdicts.GapKind.OUTPUTS_NOT_READ, ""] += 1
             return
         same_inputs = self._same_inputs(left, right)
         bad = self._compare_outputs((left, right), self._pair_outputs(old, new))
@@ -129,7 +122,7 @@ class SiteComparison:
             which = "before" if left.failed else "after"
             what = f"the call raised an error {which}{f': {error}' * bool(error)}"
         self.pair.differing += 1
-        self.pair.add(LeafDifference("", left.call, Part.CALLS, what))
+        self.pair.add(verdicts.LeafDifference("", left.call, Part.CALLS, what))
         self.pair.itself = self.pair.itself or self._same_inputs(left, right)
 
     def _compare_outputs(self, samples: SamplePair, paired: LeafPairs) -> bool:
@@ -146,7 +139,7 @@ class SiteComparison:
         alone += [("after", after[k].form.path) for k in paired.after]
         for which, path in alone:
             what = f"this output is only {which}"
-            self.pair.add(LeafDifference(path, call, Part.OUTPUTS, what))
+            self.pair.add(verdicts.LeafDifference(path, call, Part.OUTPUTS, what))
         bad = bool(alone)
         for i, j in paired.pairs:
             finding = self._compare_leaf(call, before[i], after[j])
@@ -167,13 +160,13 @@ class SiteComparison:
 
     def _compare_leaf(
         self, call: int, before: CapturedArray, after: CapturedArray
-    ) -> LeafDifference | None:
+    ) -> verdicts.LeafDifference | None:
         """Compare one leaf; None if it is identical."""
         forms, digests = (before.form, after.form), (before.digest, after.digest)
         path, part = before.form.path, Part.OUTPUTS
         if not any(digests):
             if is_array(before.form):
-                self.gaps[GapKind.NO_BYTES, f"{path} ({before.form.dtype})"] += 1
+                self.gaps[verdicts.GapKind.NO_BYTES, f"{path} ({before.form.dtype})"] += 1
             else:
                 self.notes[f"{path} ({before.form.dtype}) was not compared: it is no array"] = None
             return None
@@ -181,13 +174,13 @@ class SiteComparison:
         mismatch = structure(*forms, self.maps)
         if mismatch is not None:
             what, cause = mismatch
-            return LeafDifference(path, call, part, what, cause=cause)
+            return verdicts.LeafDifference(path, call, part, what, cause=cause)
         if identical(forms, digests, self.maps):
             return None
         arrays = self.pair.values(before, after)
         if arrays is None:
             what = "differs; the values were not kept (--keep-bytes)"
-            return LeafDifference(path, call, part, what)
+            return verdicts.LeafDifference(path, call, part, what)
         return self.pair.measure(call, part, arrays, forms)
 
     def _explain_inputs(self, left: Sample, right: Sample) -> None:
@@ -210,7 +203,7 @@ class SiteComparison:
 
 
 def explain(
-    findings: Collection[LeafDifference], itself: bool | None = None, inputs: str = ""
+    findings: Collection[verdicts.LeafDifference], itself: bool | None = None, inputs: str = ""
 ) -> Iterator[str]:
     """The likely causes, each once.
 
@@ -229,7 +222,7 @@ def explain(
         yield f"its inputs differ: {inputs}"
 
 
-def _of_outputs(outputs: Collection[LeafDifference]) -> Iterator[str]:
+def _of_outputs(outputs: Collection[verdicts.LeafDifference]) -> Iterator[str]:
     """What the outputs of the first differing call look like."""
     first = min((finding.call for finding in outputs), default=0)
     early = [finding for finding in outputs if finding.call == first]
@@ -238,5 +231,5 @@ def _of_outputs(outputs: Collection[LeafDifference]) -> Iterator[str]:
         yield f"{number} of {len(outputs)} differing {leaves}: {cause}"
 
 
-def _count_causes(findings: Collection[LeafDifference]) -> Counter[str]:
+def _count_causes(findings: Collection[verdicts.LeafDifference]) -> Counter[str]:
     return Counter(finding.cause for finding in findings if finding.cause)

@@ -128,17 +128,13 @@ def may_touch_devices(file: File, line: int) -> bool:
     """
     if file.source.cells is not None:
         return True
-    if _sets_up_elsewhere(file) or _sets_up_later(file, line):
+    graph, setting = file.project.graph, _setting_up(file.project)
+    others = (path for path in setting if path != file.path)
+    if any(graph.is_same_program(file.path, path) for path in others) or _sets_up_later(file, line):
         return False
     if any(_touches_devices(file, call) for call in file.index.nodes(ast.Call)):
         return True
     return is_program(file) and not _WORKERS.search(file.source.text)
-
-
-def _sets_up_elsewhere(file: File) -> bool:
-    """Whether another file of a program sets JAX up in a function."""
-    others = (path for path in _setting_up(file.project) if path != file.path)
-    return any(file.project.graph.is_same_program(file.path, other) for other in others)
 
 
 @remembered

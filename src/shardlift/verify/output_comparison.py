@@ -100,8 +100,13 @@ def _compare_texts(
 
 
 def _same(before: str, after: str, tolerance: Tolerance) -> bool:
-    left, right = mask(before), mask(after)
-    return left == right or _close(left, right, tolerance)
+    """Whether two lines differ at most in numbers that are within the tolerance."""
+    before, after = mask(before), mask(after)
+    relative = tolerance.rtol + max(tolerance.ulps, tolerance.rounding) * 2.0**-23
+    if not (relative or tolerance.atol) or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
+        return before == after
+    pairs = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)
+    return all(_near(old, new, relative, tolerance.atol) for old, new in pairs)
 
 
 def mask(text: str) -> str:
@@ -151,15 +156,6 @@ def without_gloo(text: str) -> str:
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _VALUE = re.compile(rf"{_NUMBER.pattern}|\b(?:nan|inf|True|False)\b")
-
-
-def _close(before: str, after: str, tolerance: Tolerance) -> bool:
-    """Whether two lines differ only in numbers that are within the tolerance."""
-    relative = tolerance.rtol + max(tolerance.ulps, tolerance.rounding) * 2.0**-23
-    if not (relative or tolerance.atol) or _NUMBER.sub("#", before) != _NUMBER.sub("#", after):
-        return False
-    pairs = zip(_NUMBER.findall(before), _NUMBER.findall(after), strict=True)
-    return all(_near(old, new, relative, tolerance.atol) for old, new in pairs)
 
 
 def _near(old: str, new: str, relative: float, absolute: float) -> bool:

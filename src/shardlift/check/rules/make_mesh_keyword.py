@@ -12,18 +12,15 @@ from shardlift.source.model import GUIDE, Kind, Match, Rule
 
 def visit(file: File) -> Iterator[Match]:
     """Keywords that make_mesh does not have in the target version."""
+    new, old = file.target >= (0, 12), file.target < (0, 11)
+    unknown = ("shape", *["axis_shapes"] * new, *["axis_sizes"] * old)
     for call in file.calls_of("jax.make_mesh"):
         for keyword in call.keywords:
-            if keyword.arg is not None and _is_unknown(file, keyword.arg):
+            if keyword.arg in unknown:
                 is_first = not call.args and keyword is call.keywords[0]
                 edits = (file.replace(keyword, file.text(keyword.value)),) if is_first else ()
                 text = f"jax.make_mesh has no parameter {keyword.arg}: pass it by position"
                 yield Match(keyword, text, edits)
-
-
-def _is_unknown(file: File, name: str) -> bool:
-    old = name == "axis_shapes" and file.target >= (0, 12)
-    return old or name == "shape" or (name == "axis_sizes" and file.target < (0, 11))
 
 
 RULE = Rule(

@@ -11,7 +11,12 @@ EXACTLY = 1e-5  # the same where only one number tells the factor
 
 def likely(before: Array, after: Array, axis: int | None, devices: int) -> str:
     """The likely cause. Both arrays have the devices' rows along ``axis``."""
-    return _rows(before, after, axis, devices) or _factor(before, after, axis, devices)
+    cause = _rows(before, after, axis, devices)
+    factor = None if cause else device_factor(before, after, axis, devices)
+    if factor is None:
+        return cause
+    is_square = not 1 / devices - NEARLY < factor < devices + NEARLY * devices
+    return f"{size_of(factor)}, the {'square of the ' * is_square}number of devices"
 
 
 def _rows(before: Array, after: Array, axis: int | None, devices: int) -> str:
@@ -49,14 +54,6 @@ def _one_for_all(
             if np.allclose(reduced, wide(first), rtol=NEARLY, atol=0):
                 return f"the {name} over the devices, where each device had its own value"
     return "every device has the same value, where each had its own"
-
-
-def _factor(before: Array, after: Array, axis: int | None, devices: int) -> str:
-    factor = device_factor(before, after, axis, devices)
-    if factor is None:
-        return ""
-    is_square = not 1 / devices - NEARLY < factor < devices + NEARLY * devices
-    return f"{size_of(factor)}, the {'square of the ' * is_square}number of devices"
 
 
 def device_factor(before: Array, after: Array, axis: int | None, devices: int) -> float | None:

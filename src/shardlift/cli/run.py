@@ -129,7 +129,9 @@ def run(
         if processes == 1:
             run_here(what, devices, options, told)
         else:
-            run_many(what, processes, devices, options, told, when_stuck)
+            if devices is None and "JAX_PLATFORMS" not in os.environ:
+                devices = 1
+            run_many(Job(what, processes, devices, _echo, options, when_stuck=when_stuck), told)
 
 
 def _written_for(given: str | None, program: str) -> Version:
@@ -173,27 +175,13 @@ def run_here(program: Program, devices: int | None, options: RunOptions, told: R
     sys.exit(status if status or written else 2)
 
 
-def run_many(
-    program: Program,
-    processes: int,
-    devices: int | None,
-    options: RunOptions,
-    told: RunDocument,
-    when_stuck: WhenStuck | None,
-) -> None:
+def _echo(process: int, stream: str, line: str) -> None:
+    click.echo(f"[{process}] {line}", err=stream == "stderr")
+
+
+def run_many(job: Job, told: RunDocument) -> None:
     """Run the program in several processes; explain a failure, and exit with its status."""
-    if devices is None and "JAX_PLATFORMS" not in os.environ:
-        devices = 1
-    outcome = Job(
-        program,
-        processes=processes,
-        devices=devices,
-        emit=lambda process, stream, line: click.echo(
-            f"[{process}] {line}", err=stream == "stderr"
-        ),
-        options=options,
-        when_stuck=when_stuck,
-    ).run()
+    outcome, processes, options = job.run(), job.processes, job.options
     if outcome.failure:
         told.add_failure(outcome.failure)
         click.echo(explain(outcome.failure, processes), err=True)

@@ -90,43 +90,32 @@ class Inspector:
             for move in running.moved:
                 record.note_move(move)
             if call is not None:
-                self._note(record, mapped, running, call, out, compiled)
+                record.looked += 1
+                record.about = call.about()
+                self.process = self.process or process_facts(True)
+                record.note_leaves(record.arguments, call.arguments())
+                record.note_leaves(record.outputs, call.outputs(out))
+                for _, leaf, axis in call.rows_of(out):
+                    if axis is not None and isinstance(leaf, jax.Array):
+                        self.origins.add(leaf, record)
+                moves = call.moves({move.path for move in running.moved})
+                for move in moves:
+                    record.note_move(move)
+                if moves and not compiled and times["probes"].count < PROBES:
+                    jax.block_until_ready(out)
+                    seconds = call.probe({move.path for move in moves})
+                    if seconds is not None:
+                        times["probes"].add(seconds)
+                if compiled and mapped.traceable:
+                    self._ask_program(record, call, running.fitted)
+                if call.held is not None:
+                    _try_whole_batch(record, call, running.fitted)
         except Exception as error:
             self._fault(error)
         if call is not None and call.comparing:
             now = _clock()
             cost = call.seconds + now - left
             record.schedule(now + cost * self.sites / SHARE)
-
-    def _note(
-        self,
-        record: SiteRecord,
-        mapped: ObservedFunction,
-        running: Running,
-        call: PmapCall,
-        out: Any,
-        compiled: bool,
-    ) -> None:
-        record.looked += 1
-        record.about = call.about()
-        self.process = self.process or process_facts(True)
-        record.note_leaves(record.arguments, call.arguments())
-        record.note_leaves(record.outputs, call.outputs(out))
-        for _, leaf, axis in call.rows_of(out):
-            if axis is not None and isinstance(leaf, jax.Array):
-                self.origins.add(leaf, record)
-        moves = call.moves({move.path for move in running.moved})
-        for move in moves:
-            record.note_move(move)
-        if moves and not compiled and record.times["probes"].count < PROBES:
-            jax.block_until_ready(out)
-            seconds = call.probe({move.path for move in moves})
-            if seconds is not None:
-                record.times["probes"].add(seconds)
-        if compiled and mapped.traceable:
-            self._ask_program(record, call, running.fitted)
-        if call.held is not None:
-            _try_whole_batch(record, call, running.fitted)
 
     def _ask_program(self, record: SiteRecord, call: PmapCall, fitted: list[Any] | None) -> None:
         """Note which outputs of the program that ran are equal everywhere."""

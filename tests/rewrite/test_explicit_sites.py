@@ -543,6 +543,11 @@ NEW_EACH_TIME = {
         "self.p_step = jax.pmap(step, 'i')\n        for _ in 1, 2:\n            pass",
     ),
     "what a transform returns": ("pass", "self.p_step = jax.pmap(jax.vmap(step), 'i')"),
+    "made in either branch": (
+        "pass",
+        "f = jax.vmap(step)\n        if np.sin(1) < 0:\n            f = jax.checkpoint(step)\n"
+        "        self.p_step = jax.pmap(f, 'i')",
+    ),
     "what a function returns": ("pass", "f = _made()\n        self.p_step = jax.pmap(f, 'i')"),
 }
 AGAIN = {

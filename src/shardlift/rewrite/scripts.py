@@ -8,6 +8,7 @@ from shardlift.source.file import File, remembered
 from shardlift.source.libraries import GRADS
 from shardlift.source.mentions import is_decorator
 from shardlift.source.project import Project, is_test
+from shardlift.source.reaching import reaching_bindings
 from shardlift.source.scopes import COMPREHENSIONS, FUNCTIONS, LOOPS, grouped, position
 from shardlift.source.values import Known
 
@@ -266,6 +267,10 @@ def _is_kept(file: File, site: ast.AST, method: ast.AST) -> bool:
 def _is_new(file: File, operand: ast.expr, repeated: ast.AST) -> bool:
     """Whether an expression is another function each time that the code around it runs."""
     made = file.definition(operand)
+    if isinstance(made, ast.Name):  # bound in several branches, perhaps
+        bound = [file.index.statement(one) for one in reaching_bindings(file.index, made)]
+        given = [one.value for one in bound if isinstance(one, ast.Assign)]
+        return 1 < len(bound) == len(given) and all(_is_new(file, v, repeated) for v in given)
     if made is not operand and next(_repeated(file, made), None) is not repeated:
         return False
     if not isinstance(made, ast.Call):

@@ -19,8 +19,7 @@ SOURCE = ROOT / "src" / "shardlift"
 # Modules that need an extra.
 EXTRAS = {
     "shardlift.cli.lsp.": "pygls",
-    "shardlift.rewrite.helper_texts.equinox": "equinox",
-    "shardlift.rewrite.helper_texts.nnx": "flax",
+    "shardlift.rewrite.helper_texts.optimizers": "flax",
 }
 
 

@@ -93,7 +93,20 @@ def pmap(
     >>> print(scaled(jnp.array([1.0, 3.0])))
     [0.25 0.75]
     """
-    site = site_of(fun, check_options(**locals()))  # it has the same parameters
+    options = check_options(
+        fun,
+        axis_name=axis_name,
+        in_axes=in_axes,
+        out_axes=out_axes,
+        static_broadcasted_argnums=static_broadcasted_argnums,
+        donate_argnums=donate_argnums,
+        devices=devices,
+        backend=backend,
+        axis_size=axis_size,
+        reshard=reshard,
+        view=view,
+    )
+    site = site_of(fun, options)
 
     # `fun` stays alive through __wrapped__: the site itself holds it weakly. Nothing is checked
     # here: 0.1 microseconds more is 2 % of a call. Under a transformation, in another pmap's

@@ -137,8 +137,6 @@ def _finish(text: str, requests: frozenset[HelperRequest], statements: set[str],
         style = Style.of_helpers(text)
         text, missing, imports = extended(text, requests, style)
         names = {helper.name for helper in missing}
-        for line in sorted(one for one in imports if one.startswith("from functools")):
-            text = import_more(text, line, style.width) or text
         text = add_imports(text, statements | imports, home.own, names)
         if missing:
             text = add_definitions(text, definitions(missing, style), names)

@@ -52,11 +52,6 @@ def add_imports(
     first use of a name that they bind, and of the names `needed_by`: helpers that use the imports.
     """
     top = TopLevel(text)
-    joins = any(isinstance(one, ast.ImportFrom) and len(one.names) > 1 for one in top.body)
-    for one in sorted(statements) if joins and not needed_by else ():
-        if re.fullmatch(r"from \S+ import \w+", one):
-            text = import_more(text, one, _WIDTH) or text
-            top = TopLevel(text)
 
     def uses(of: Import) -> set[str]:
         return {*map(bound_name, of.names), *needed_by}
@@ -65,7 +60,11 @@ def add_imports(
         one for one in statements if not _is_there(top.before_use(uses(_parse(one))), _parse(one))
     ]
     if not has_one_name_per_line(runs_of(top.body)):
-        wanted = merged(sorted(wanted))
+        apart: list[str] = []
+        for one in sorted(wanted):
+            more = import_more(text, one, _WIDTH, needed_by)
+            text, apart = (text, [*apart, one]) if more is None else (more, apart)
+        top, wanted = TopLevel(text), merged(apart)
     for statement in sorted(wanted, key=lambda one: (one.startswith("from"), one)):
         parsed = _parse(statement)
         place = _place(top, parsed, statement, own, top.end_of_imports(uses(parsed)))
@@ -73,14 +72,18 @@ def add_imports(
     return "".join(top.lines)
 
 
-def import_more(text: str, statement: str, width: int) -> str | None:
+def import_more(
+    text: str, statement: str, width: int, needed_by: Collection[str] = ()
+) -> str | None:
     """The text with the name of a `from` import in the statement that has others of its module.
 
     None if no statement at the top has some, or its line would be too long.
     """
+    if not re.fullmatch(r"from \S+ import \w+", statement):
+        return None
     top, wanted = TopLevel(text), _parse(statement)
     name = wanted.names[0].name
-    for node in top.before_use({name}):
+    for node in top.before_use({name, *needed_by}):
         is_like = isinstance(node, ast.ImportFrom) and _source(node) == _source(wanted)
         if isinstance(node, ast.ImportFrom) and is_like and node.names[0].name != "*":
             if any(alias.name == name and not alias.asname for alias in node.names):

@@ -201,6 +201,7 @@ def test_the_jax_that_a_page_or_a_flax_is_for_still_runs_it(
         ("from jax import core\ndef f(x=core.Shape):\n    return x\n", False),
         ("from jax import core, remat\nf = remat(abs,  # c\n  concrete=True)\n", False),
         ("from jax import core\ndef f(x):\n    return core.Shape\n", True),
+        ("from jax import core\ndef f(x: 'core.Shape'):\n    return x\n", True),
         (
             "from __future__ import annotations\nfrom jax import core\n"
             "def f(x: core.Shape) -> core.Shape:\n    return x\n",

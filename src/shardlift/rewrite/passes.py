@@ -195,7 +195,7 @@ def _is_deferred(file: File, node: ast.AST) -> bool:
             if child is parent.body or (isinstance(parent.body, list) and child in parent.body):
                 return True
             annotations += [argument.annotation for argument in all_arguments(parent.args)]
-        if child in annotations and "annotations" in named:
+        if child in file.index.quoted or (child in annotations and "annotations" in named):
             return True
     return False
 

@@ -67,6 +67,7 @@ class Index:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scope_of: dict[ast.AST, Scope] = {}  # the scope around a name, function or class
         self.opens: dict[ast.AST, Scope] = {}  # the scope that a function or class opens
+        self.quoted: set[ast.AST] = set()  # annotations in quotes, which nothing evaluates
         self._nodes: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
         # What is found about this tree and asked for again, whichever file has it.
         self.memo: dict[object, Any] = {}
@@ -240,11 +241,11 @@ class Index:
         if not isinstance(node, ast.Lambda):
             scope.bind(node.name, node)
             outside += node.decorator_list
-            outside += [node.returns] if node.returns is not None else []
+            outside += self._annotation(node.returns)
         for argument in all_arguments(node.args):
             inner.bind(argument.arg, argument)
             self.parents[argument] = node.args
-            outside += [argument.annotation] if argument.annotation is not None else []
+            outside += self._annotation(argument.annotation)
         defaults = (*node.args.defaults, *node.args.kw_defaults)
         outside += [default for default in defaults if default is not None]
         return outside, inner, [node.body] if isinstance(node, ast.Lambda) else [*node.body]
@@ -254,6 +255,24 @@ class Index:
         self.scope_of[node] = scope
         inner = self.opens[node] = Scope(node, scope)
         return [*node.decorator_list, *node.bases, *node.keywords], inner, [*node.body]
+
+    def _annotated(self, node: ast.AnnAssign, scope: Scope) -> _Parts:
+        values = [node.value] if node.value is not None else []
+        return [node.target, *self._annotation(node.annotation), *values], scope, []
+
+    def _annotation(self, node: ast.expr | None) -> list[ast.expr]:
+        """An annotation; if it is in quotes, what is between them, at its place in the text."""
+        text = node.value if isinstance(node, ast.Constant) else None
+        if node is None or not isinstance(text, str):
+            return [node] if node is not None else []
+        if (node.end_col_offset or 0) - node.col_offset != len(text.encode()) + 2:
+            return [node]  # it has escapes, a prefix or several lines
+        try:
+            quoted = ast.parse(f"({' ' * node.col_offset}{text})", mode="eval").body
+        except SyntaxError:
+            return [node]
+        self.quoted.add(ast.increment_lineno(quoted, node.lineno - 1))
+        return [node, quoted]
 
     def _comprehension(self, node: ast.AST, scope: Scope) -> _Parts:
         inner = self.opens[node] = Scope(node, scope)
@@ -272,6 +291,7 @@ class Index:
 _SPECIAL: dict[type[ast.AST], Callable[[Index, Any, Scope], _Parts | None]] = {
     **dict.fromkeys(FUNCTIONS, Index._function),
     ast.ClassDef: Index._class,
+    ast.AnnAssign: Index._annotated,
     **dict.fromkeys(COMPREHENSIONS, Index._comprehension),
     **dict.fromkeys((ast.Global, ast.Nonlocal), Index._declaration),
     **dict.fromkeys(

@@ -155,12 +155,24 @@ def test_what_runs_with_an_old_jax_alone_still_does(
     assert f"+y = jax.{map_}(abs, 1)" in result.stdout
     assert ("The new text needs JAX" in result.stderr) is (map_ == "tree.map")
     assert ("runs with the JAX that the program has" in result.stderr) is (map_ != "tree.map")
-    why = "it needs JAX 0.4.25, where this file does not run: it needs flax.optim"
+    why = "it needs JAX 0.4.13, where this file does not run: it needs flax.optim"
     assert (why in result.stderr) is ("sharded" in more)
     marks = [line for line in check(name).stdout.splitlines() if "device_put_sharded" in line]
     assert ["[fix]" in line for line in marks] == [False] * more.count("sharded")
     (project / "requirements.txt").write_text("jax==0.4.30\n")  # it runs with that one
     assert "+y = jax.tree.map(abs, 1)" in fix().stdout
+
+
+def test_names_are_for_the_jax_that_is_pinned_where_a_helper_is_written(project: Path) -> None:
+    (project / "requirements.txt").write_text("jax==0.4.20\n")
+    text = "import jax\nx = jax.device_put_sharded(y, d)\nz = jax.tree_map(abs, x)\n"
+    (project / "train.py").write_text(text)
+    result = fix()
+    assert "+z = jax.tree_util.tree_map(abs, x)" in result.stdout
+    assert "jax.tree.map" not in result.stdout
+    assert "The new text needs" not in result.stderr
+    (project / "train.py").write_text(f"{text}from jax.core import JaxprEqn\n")
+    assert "+z = jax.tree_util.tree_map(abs, x)" in fix().stdout  # though that needs a newer one
 
 
 def test_what_no_jax_would_run_with_what_is_left_waits(project: Path) -> None:

@@ -107,6 +107,12 @@ def test_the_order_is_that_of_the_text_before() -> None:
     )
 
 
+def test_an_import_of_the_future_stays_first() -> None:
+    before = "from __future__ import annotations\nfrom jax import numpy as jnp\n"
+    after = "from __future__ import annotations\nimport jax\n"
+    assert in_order(before, after) == after
+
+
 def test_each_section_in_its_order() -> None:
     text = '"""Doc."""\n\nimport sys\n\nimport numpy\n\nx = 1\n'
     added = {"import os", "import jax", "from a import b", "import functools"}

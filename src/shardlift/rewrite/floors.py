@@ -1,7 +1,7 @@
 """The oldest JAX that runs what was written.
 
 Found by running the written programs on the last releases of JAX 0.6 to 0.10, on 0.7.0 and
-0.12.0, and what places and reads on 0.4.25, too; `removed_names.toml` has the names.
+0.12.0, and what places and reads on 0.4.13, too; `removed_names.toml` has the names.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ SITES: Version = (0, 7)  # jax.P and jax.NamedSharding
 _HELPERS: dict[str, Version] = {
     **dict.fromkeys(("spmd_map", "per_row", "per_row_of"), SITES),
     "shard_map_per_device": SITES,
-    **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 25)),
-    **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 25)),
+    **dict.fromkeys(("device_put_sharded", "device_put_replicated", "replicate"), (0, 4, 13)),
+    **dict.fromkeys(("prefetch_to_device", "first_row", "unreplicate"), (0, 4, 13)),
     **dict.fromkeys(("safe_map", "safe_zip", "Adam"), (0,)),
 }
 _Made = Change | Match  # what is written, or may be

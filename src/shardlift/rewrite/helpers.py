@@ -234,7 +234,10 @@ def emit(requests: Iterable[HelperRequest], style: Style | None = None) -> str:
 
 def definitions(helpers: Iterable[Helper], style: Style) -> str:
     """The text of some helpers, two blank lines between them."""
-    return "\n\n\n".join(styled(helper.source, style) for helper in helpers) + "\n"
+    sources = [helper.source for helper in helpers]
+    if any("jax.tree.map(" in source for source in sources):  # no old JAX runs the others, either
+        sources = [source.replace("jax.tree_util.tree_map(", "jax.tree.map(") for source in sources]
+    return "\n\n\n".join(styled(source, style) for source in sources) + "\n"
 
 
 def import_block(statements: Iterable[str]) -> str:

@@ -69,7 +69,8 @@ def runs_of(body: Iterable[ast.stmt]) -> list[list[Import]]:
     runs: list[list[Import]] = []
     last = -1
     for statement in body:
-        if isinstance(statement, Import):
+        # One of __future__ stays above all others.
+        if isinstance(statement, Import) and module_of(statement) != "__future__":
             if statement.lineno != last + 1:
                 runs.append([])
             runs[-1].append(statement)

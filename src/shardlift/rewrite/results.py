@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardlift.rewrite.changes import Change
-from shardlift.rewrite.floors import TESTED, TREE_NAMES, floors, successor_of
+from shardlift.rewrite.floors import SITES, TESTED, TREE_NAMES, floors, successor_of
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.home import Home, is_example
 from shardlift.source.model import HelperRequest, Version
@@ -117,14 +117,16 @@ class Migration:
         """The oldest JAX that names have to be for: that of the requirements, if they have a bound.
 
         Without one any, if the program runs with an old one only. Newer if what is written besides
-        such names needs it, and None if that is newer than they are.
+        such names needs it, and None if that leaves pmap.
         """
         refused = [change for file in self._program for change in file.refused]
         runs_today = not any(change.name and change.on_import for change in refused)
         program = [floors(file.rewritten, file.helpers, (0,)) for file in self._program]
         needed = max((version for versions in program for version in versions), default=(0,))
         oldest = self.oldest or (None if runs_today else (0,))
-        return None if oldest is None or needed >= TREE_NAMES else max(oldest, needed)
+        if oldest is None or needed >= SITES:
+            return None
+        return max(oldest, needed) if needed < TREE_NAMES else oldest
 
     @property
     def needed_by_program(self) -> Version | None:

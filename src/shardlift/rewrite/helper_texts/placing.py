@@ -20,7 +20,7 @@ def device_put_sharded(shards: Sequence[Any], devices: Sequence[jax.Device]) -> 
         shape = (len(devices), *blocks[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, rows, blocks)
 
-    return jax.tree.map(put, *shards)
+    return jax.tree_util.tree_map(put, *shards)
 
 
 def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
@@ -30,7 +30,7 @@ def device_put_replicated(x: Any, devices: Sequence[jax.Device]) -> Any:
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     stack = jax.jit(jnp.broadcast_to, static_argnums=1, out_shardings=rows)
     x = jax.device_put(x, whole)
-    return jax.tree.map(lambda y: stack(y, (len(devices), *y.shape)), x)
+    return jax.tree_util.tree_map(lambda y: stack(y, (len(devices), *y.shape)), x)
 
 
 def replicate(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:
@@ -51,7 +51,7 @@ def prefetch_to_device(
 
     def enqueue(count: int) -> None:
         for item in itertools.islice(iterator, count):
-            queue.append(jax.device_put(jax.tree.map(own, item), rows))
+            queue.append(jax.device_put(jax.tree_util.tree_map(own, item), rows))
 
     enqueue(size)
     while queue:

@@ -17,4 +17,4 @@ def first_row(x: Any) -> Any:
 
 def unreplicate(tree: Any) -> Any:
     """The first row of every leaf."""
-    return jax.tree.map(first_row, tree)
+    return jax.tree_util.tree_map(first_row, tree)

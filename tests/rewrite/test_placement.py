@@ -69,6 +69,14 @@ PLAIN = [
         "axis_name='i')\n",
     ),
     (
+        "import jax\ndef f(x, d):\n    x = x.reshape(len(d), -1).astype(int)\n"
+        "    return jax.device_put_sharded(list(x), d)\n",
+        "import jax\ndef f(x, d):\n    x = x.reshape(len(d), -1).astype(int)\n"
+        '    rows = jax.sharding.NamedSharding(\n        jax.sharding.Mesh(d, ("devices",)),\n'
+        '        jax.sharding.PartitionSpec("devices"),\n    )\n'
+        "    return jax.device_put(x, rows)\n",
+    ),
+    (
         "import jax\nimport numpy as np\ny = jax.device_put_sharded(list(np.split(x, 8)), d)\n",
         "import jax\nimport numpy as np\ny = device_put_sharded(list(np.split(x, 8)), d)\n",
     ),

@@ -166,15 +166,17 @@ def _put_array(file: File, name: ast.expr, call: ast.Call) -> Match | None:
 def _listed_array(file: File, call: ast.Call) -> ast.expr | None:
     """The array whose rows `device_put_sharded` is given as a list."""
     shards = call.args[0] if len(call.args) == 2 else None
-    if not isinstance(shards, ast.Call) or len(shards.args) != 1:
+    is_listed = file.called(shards) in ("builtins.list", "builtins.tuple")
+    if not isinstance(shards, ast.Call) or len(shards.args) != 1 or not is_listed:
         return None
     made = array = shards.args[0]
     while isinstance(made := file.definition(made), ast.Call) and file.called(made) is None:
         if not isinstance(made.func, ast.Attribute) or made.func.attr not in ("reshape", "astype"):
             break
+        if made.func.attr == "reshape":
+            return array  # nothing else has this method
         made = made.func.value
-    is_listed = file.called(shards) in ("builtins.list", "builtins.tuple")
-    return array if is_listed and _ARRAY.match(file.called(made) or "") else None
+    return array if _ARRAY.match(file.called(made) or "") else None
 
 
 def _replicate_of_flax(file: File, name: ast.expr, call: ast.Call) -> Match | None:

@@ -57,7 +57,7 @@ def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
     assert "--- a/pkg/train.py\n+++ b/pkg/train.py\n" in result.stdout
     assert f"+{DONE}" in result.stdout
     assert "--- /dev/null\n+++ b/pkg/_spmd.py\n" in result.stdout
-    assert "2 places would be rewritten in 2 files." in result.stderr
+    assert "2 places (mapped) would be rewritten in 2 files." in result.stderr
     assert "--write" in result.stderr
     assert (project / "pkg/train.py").read_text() == PMAP
     assert not (project / "pkg/_spmd.py").exists()
@@ -71,7 +71,7 @@ def test_a_diff_is_shown_and_nothing_written(project: Path) -> None:
 def test_writing_and_running_again(project: Path) -> None:
     result = migrate("--write")
     assert result.exit_code == 0
-    assert "1 place was rewritten in 1 file." in result.stdout
+    assert "1 place (mapped) was rewritten in 1 file." in result.stdout
     text = (project / "pkg/train.py").read_text()
     assert text.endswith(f"    return jax.jit(mapped)\n\n\n{DONE}")
     again = migrate("--write")

@@ -139,8 +139,9 @@ def _totals(report: RewriteReport, quote: Callable[[str], str]) -> Iterator[str]
     unreadable = len(report.migration.unreadable)
     verb = "would be" if not report.written else "was" if kinds.total() == 1 else "were"
     changed = count(sum(file.changed for file in files), "file")
+    only = "".join(f" ({_KINDS[kind]})" for kind in kinds if len(kinds) == 1)
     parts = [
-        f"{count(kinds.total(), 'place')} {verb} rewritten in {changed}"
+        f"{count(kinds.total(), 'place')}{only} {verb} rewritten in {changed}"
         if kinds
         else f"Nothing to rewrite in {count(report.migration.looked_at, 'file')}",
         f"{refused} left as {'it is' if refused == 1 else 'they are'}" if refused else "",

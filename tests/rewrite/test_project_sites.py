@@ -37,7 +37,8 @@ def test_if_few_sites_can_leave_pmap_none_does(kept: tuple[str, ...], is_changed
     assert ("a = jax.pmap(" not in text) is is_changed
     said = f"only 1 of {len(kept) + 1} sites could leave jax.pmap, so all keep it"
     assert (said in reasons) is not is_changed  # no other path to give
-    for other in ("cast(F, jax.pmap)\n", "import equinox\nequinox.filter_pmap(f)\n"):
+    library = "from lib import constants\nconstants.pmap(f)\n"
+    for other in ("cast(F, jax.pmap)\n", "import equinox\nequinox.filter_pmap(f)\n", library):
         assert "a = jax.pmap(" in after(KNOWN, other)[0]
     _, reasons = after(KEPT, other=HEAD + KNOWN)
     assert any("give their paths alone" in reason for reason in reasons)

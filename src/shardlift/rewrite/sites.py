@@ -202,6 +202,7 @@ def count(file: File) -> tuple[int, int]:
         sites = [site for site in file.sites if site.role is Role.MAP]
         kept = {site.node for site in sites if site.transform.origin in OWN | _OTHER.keys()}
         kept |= {match.node for match in _refused(file) if match.message == PASSED_ON}
+        kept |= {one.call for one in file.unfollowed if one.by is MappedBy.LIBRARY}
         kept -= changed
         rest = (m for m in file.mentions if m.node in kept)
         aside = {mention.node for mention in rest if why_left_alone(file, mention) is not None}

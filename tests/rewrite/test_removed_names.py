@@ -119,6 +119,10 @@ def test_what_a_guard_hides_is_listed() -> None:
             "import jax\ndef set_up():\n    pass\nprint(jax)\n",
         ),
         ("x = 1\nfrom jax import cloud_tpu_init\n", "x = 1\n"),
+        (  # what a notebook is exported as
+            "!pip install 'x\n%load_ext y\nimport jax\nif f:\n    %cd z\njax.tree_map(f, x)\n",
+            "!pip install 'x\n%load_ext y\nimport jax\nif f:\n    %cd z\njax.tree.map(f, x)\n",
+        ),
         (
             "import jax\nfrom jax.experimental import host_callback as h\nx = h.id_tap(f, x)\n"
             "h.id_print(x)\n",

@@ -36,15 +36,16 @@ def test_unreadable_content(path: str, content: bytes, message: str) -> None:
     ("text", "message"),
     [
         ("print 'x'", r"line 1: .*\(as Python 3"),
+        ("%timeit f(x)\n", "line 1: invalid syntax"),
         ("x = 1\0", "null bytes"),
         ("(" * 5000, "too many nested|nested too deeply"),
         ("x" * (LARGEST + 1), "more than the limit of 8"),
     ],
-    ids=["python-2", "null", "nested", "large"],
+    ids=["python-2", "timed", "null", "nested", "large"],
 )
 def test_unreadable_text(text: str, message: str) -> None:
     with pytest.raises(UnreadableError, match=message):
-        parse_source(Source("m.py", text))
+        parse_source(read_source("m.py", text.encode()))
 
 
 def test_warnings_of_the_parser_are_not_shown(recwarn: pytest.WarningsRecorder) -> None:

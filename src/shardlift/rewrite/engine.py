@@ -34,7 +34,7 @@ from shardlift.rewrite.results import FileResult, Migration, ProcessChoice
 from shardlift.source.model import HelperRequest, Kind
 from shardlift.source.project import Project, is_test
 from shardlift.source.settings import Settings
-from shardlift.source.text import Source, UnreadableError, read_source
+from shardlift.source.text import Source, UnreadableError, read_source, show_magics
 
 if TYPE_CHECKING:
     from shardlift.rewrite.device_axis.rewrites import GlobalTarget
@@ -127,7 +127,10 @@ class ProjectMigration:
                 results.append(stage.finish(draft, home))
         modules = helper_modules(results, self._read, self._exists)
         texts = {module.path: module.after for module in modules}
-        results = [replace(r, after=texts.pop(r.path, r.after)) for r in results]
+        results = [
+            replace(r, before=show_magics(r.before), after=show_magics(texts.pop(r.path, r.after)))
+            for r in results
+        ]
         modules = tuple(module for module in modules if module.path in texts)
         shown = tuple(r for r in results if r.changed or r.refused or r.skipped)
         processes = self._processes(shown)

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 import sys
 import tokenize
 import warnings
@@ -11,7 +12,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from shardlift.source.edits import line_starts
-from shardlift.source.notebook import Cells, read_notebook
+from shardlift.source.notebook import Cells, is_python, read_notebook
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ def usual_quote(text: str) -> str:
 # The longest text that is parsed, in characters: its tree takes about 300 times as many bytes.
 LARGEST = 8_000_000
 
+# Lines that only IPython runs, as Colab exports them, and what hides them as comments.
+_MAGIC = re.compile(r"^([ \t]*)(![^=].*|%(?!time|prun)[a-zA-Z].*)$", re.M)
+_MASK = re.compile("(?:pass  )?#\x1a")
+
 
 class UnreadableError(ValueError):
     """A file cannot be decoded or parsed; the message says why and where."""
@@ -52,7 +57,7 @@ def read_source(path: str, content: bytes) -> Source:
     """Decode a file as Python does (PEP 263), or a notebook as JSON."""
     text = _decode(path, content)
     if not path.endswith(".ipynb"):
-        return Source(path, text)
+        return Source(path, mask_magics(text))
     try:
         code, cells = read_notebook(text)
     except RecursionError:
@@ -60,6 +65,19 @@ def read_source(path: str, content: bytes) -> Source:
     except ValueError as error:  # not JSON, not of format 4, a number with too many digits
         raise UnreadableError(f"not a notebook: {error}") from error
     return Source(path, code, cells)
+
+
+def mask_magics(text: str) -> str:
+    """A text that is Python but for magics, with these as comments; any other as it is."""
+    masked = _MAGIC.sub(lambda m: f"{m[1]}{'pass  ' if m[1] else ''}#\x1a{m[2]}", text)
+    if masked == text or len(text) > LARGEST or is_python(text):
+        return text
+    return masked if is_python(masked) else text
+
+
+def show_magics(text: str) -> str:
+    """The text without what `mask_magics` put into it."""
+    return _MASK.sub("", text) if "\x1a" in text else text
 
 
 def _decode(path: str, content: bytes) -> str:

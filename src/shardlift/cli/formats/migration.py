@@ -25,6 +25,7 @@ from shardlift.source.model import Finding, Kind, Version, dotted
 from shardlift.source.project import is_test
 from shardlift.source.scopes import grouped
 from shardlift.source.target import NEWEST
+from shardlift.source.text import mask_magics
 
 if TYPE_CHECKING:
     from shardlift.cli.verified_migration import VerifiedMigration
@@ -270,7 +271,7 @@ def _leftovers_in(file: FileResult) -> Iterator[Leftover]:
     old = set(split_lines(file.before))  # not the lines of a helper that is new
     lines = split_lines(file.after)
     stale = [_PMAP, _DEVICE_AXIS] if Kind.DEVICE_AXIS in kinds else [_PMAP]
-    tokens = tokenize.generate_tokens(io.StringIO(file.after, newline="").readline)
+    tokens = tokenize.generate_tokens(io.StringIO(mask_magics(file.after), newline="").readline)
     numbers = {
         token.start[0] + token.string.count("\n", 0, match.start())
         for token in tokens

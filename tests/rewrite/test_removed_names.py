@@ -83,6 +83,11 @@ def test_what_a_guard_hides_is_listed() -> None:
             "        jax.tools.colab_tpu.setup_tpu()\n    except:\n        pass\nf(jax)\n",
             "import jax\ndef f():\n    pass\nf(jax)\n",
         ),
+        (  # what says that it is set up goes along
+            "import jax\n\ntry:\n    from jax.tools import colab_tpu\n    colab_tpu.setup_tpu()\n"
+            "    print('TPU')\nexcept Exception as e:\n    print(e)\nf(jax)\n",
+            "import jax\nf(jax)\n",
+        ),
         (
             "import jax\nif colab():\n    from jax.tools import colab_tpu\n"
             "    colab_tpu.setup_tpu('tpu_driver')\n",

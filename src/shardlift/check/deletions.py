@@ -34,6 +34,15 @@ def delete_import(
         return ()
     if isinstance(statement, ast.Import) and binds_jax and not imports_jax(file, statement):
         return (file.replace(alias, "jax"),)
+    around = file.index.parents[statement]
+    if (
+        len(statement.names) == 1
+        and isinstance(around, ast.Try)
+        and statements.is_alone(file, around)
+    ):
+        rest = {*around.body, *around.orelse, *around.finalbody} - {statement, *calls}
+        if all(_only_says(file, one) for one in rest) and {*calls} <= {*around.body}:
+            return (_delete_try(file, around),)
     edits = drop_names(file, statement, [alias])
     if len(statement.names) == 1 and statements.is_only_statement(file, statement, calls):
         if guard := statements.branch_around(file, statement):
@@ -48,10 +57,19 @@ def delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
     """Delete a call of a module whose import beside it is deleted, too."""
     around = file.index.parents[statement]
     if isinstance(around, ast.Try) and statements.is_alone(file, around):  # else it is guarded
-        is_only = statements.is_only_statement(file, around)
-        return file.replace(around, "pass") if is_only else statements.delete_with_gap(file, around)
+        return _delete_try(file, around)
     imports = {s for s in file.index.nodes(ast.Import) if any(a.name == row.name for a in s.names)}
     return statements.delete_with_branch(file, statement, imports)
+
+
+def _delete_try(file: File, around: ast.Try) -> Edit:
+    is_only = statements.is_only_statement(file, around)
+    return file.replace(around, "pass") if is_only else statements.delete_with_gap(file, around)
+
+
+def _only_says(file: File, statement: ast.stmt) -> bool:
+    is_print = isinstance(statement, ast.Expr) and file.called(statement.value) == "builtins.print"
+    return is_print or isinstance(statement, ast.Pass)
 
 
 def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:

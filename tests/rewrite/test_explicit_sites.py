@@ -91,6 +91,8 @@ SITES = {
     "    p_step = lambda x, y: f(x[None], y)",
     "another axis for all": "p_step = jax.pmap(lambda x, y: step(x[0], y[0]), 'i', in_axes=1)\n"
     "    x = x[None]",
+    "axes of trees": "f = jax.pmap(lambda a, b: step(*a) * b[0], 'i', in_axes=([0, 0], [None]))\n"
+    "    p_step = lambda x, y: f([x, y], [2])",
     "a name that another function has": "p_step = jax.pmap(step, 'i')\n\n\n"
     "def other(mesh):\n    return mesh\n\n\ndef main():\n"
     "    x = np.arange(jax.device_count(), dtype=np.float32)\n    p_step = jax.pmap(step, 'i')",

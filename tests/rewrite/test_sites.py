@@ -45,6 +45,8 @@ def test_left_alone(text: str) -> None:
                 ("f = jax.pmap(g, in_axes=axes)", "known only at run time"),
                 ("f = jax.pmap(g, in_axes=(1, 0))", "other axes than the first"),
                 ("f = jax.pmap(g, in_axes={'a': 0})", "is a tree"),
+                ("f = jax.pmap(g, in_axes=((0, None), 0))", "is a tree"),
+                ("f = jax.pmap(g, in_axes=((0, 0),  # a\n None))", "comments in its in_axes"),
                 ("f = jax.pmap(g, out_axes=None)", "`out_axes=`"),
                 ("f = jax.pmap(g, static_broadcasted_argnums=1)", "it has static arguments"),
                 ("f = jax.pmap(g, devices=devices)", "devices of its own"),
@@ -140,6 +142,11 @@ def test_one_name_changes(line: str) -> None:
     _, head, rest = f"\n{after}".partition(_IMPORT.format("spmd_map"))
     assert head, after
     assert rest.strip("\n") == line.replace("jax.pmap", "spmd_map")
+
+
+def test_axes_that_are_the_same_in_a_tree_are_one() -> None:
+    text = _after("import jax\nf = jax.pmap(g, 'i', in_axes=({'a': 0}, [None, (None,)]))\n")
+    assert text.endswith("f = spmd_map(g, 'i', in_axes=(0, None))\n")
 
 
 @pytest.mark.parametrize(

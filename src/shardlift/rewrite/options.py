@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass, field
+from typing import Any
 
 from shardlift.rewrite.scripts import means_the_same
 from shardlift.source.file import File
@@ -63,14 +64,12 @@ class Options:
         """`in_axes` or `out_axes`: one axis for all, or one for each argument or result."""
         node = self.keywords.get(name)
         value = 0 if node is None else literal(self.file.definition(node))
-        if is_leading(value):
-            return 0
-        axes = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        axes = tuple(map(_axis_of, value)) if isinstance(value, (tuple, list)) else (value,)
         if any(isinstance(axis, int) and axis < 0 for axis in axes):
             raise UnsupportedError(f"its {name} count from the end: write them from the front")
         if not all(axis is None or type(axis) is int for axis in axes):
             raise UnsupportedError(f"its {name} is a tree: write shard_map with a tree of specs")
-        return axes if isinstance(value, (tuple, list)) else axes[0]
+        return axes if isinstance(value, (tuple, list)) and {*axes} != {0} else axes[0]
 
     def axis_name(self) -> str | None:
         """The name of the axis; None if it has none."""
@@ -168,8 +167,9 @@ def literal(node: ast.expr) -> object:
         raise NotLiteralError(f"`{ast.unparse(node)}` is not written out") from error
 
 
-def is_leading(axes: object) -> bool:
-    """Whether every leaf of a tree of axes is 0."""
-    if isinstance(axes, (tuple, list)):
-        return bool(axes) and all(is_leading(part) for part in axes)
-    return axes == 0 and type(axes) is int
+def _axis_of(tree: Any) -> Any:
+    """The axis that all leaves of a tree of axes have; the tree, if they differ."""
+    parts = [*tree.values()] if isinstance(tree, dict) else tree
+    axes = [*map(_axis_of, parts)] if isinstance(parts, (tuple, list)) else []
+    same = all(type(axis) is type(axes[0]) and axis == axes[0] for axis in axes)
+    return axes[0] if axes and same else tree

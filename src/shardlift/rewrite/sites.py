@@ -239,6 +239,7 @@ def _rename(file: File, mention: Mention, options: Options) -> Match:
         plain = plain_options(options)
         edits = _without_defaults(options, plain, mention.node)
         _check_helper(options, plain, edits)
+        short = _short_axes(options, plain)
         if is_mapped_again(file, mention.node, options.operand):
             raise UnsupportedError(MAPPED_AGAIN)
         if is_lowered(file, mention) and any(file.project.paths_with("in_axes")):
@@ -249,7 +250,7 @@ def _rename(file: File, mention: Mention, options: Options) -> Match:
     said = options.keywords.keys() - edits.keys()
     needs = frozenset(need for word, need in keywords.items() if word in said)
     helper = HelperRequest(HELPER, needs, plain.axis)
-    new = (file.replace(mention.name, HELPER), *edits.values())
+    new = (file.replace(mention.name, HELPER), *(short | edits).values())
     return Match(mention.node, "", new, helpers=frozenset({helper}), kind=Kind.SITE)
 
 
@@ -272,6 +273,17 @@ def _without_defaults(options: Options, plain: PlainOptions, node: ast.expr) -> 
             if ends and not has_comment(file.text(gap)):
                 edits[name] = Edit(file.span(gap), "")
     return edits
+
+
+def _short_axes(options: Options, plain: PlainOptions) -> dict[str, Edit]:
+    """The edit of axes of which one is a tree, that a helper takes as one number."""
+    node = options.keywords.get("in_axes", ast.Tuple([]))
+    parts = getattr(options.file.definition(node), "elts", ())
+    if not any(isinstance(part, (ast.Tuple, ast.List, ast.Dict)) for part in parts):
+        return {}
+    if has_comment(options.file.text(node)):
+        raise UnsupportedError("there are comments in its in_axes: rewrite it by hand")
+    return {"in_axes": options.file.replace(node, str(plain.in_axes))}
 
 
 def _check_helper(options: Options, plain: PlainOptions, dropped: Collection[str]) -> None:

@@ -459,9 +459,9 @@ def test_a_line_changes(before: str, after: str) -> None:
         ),
         (  # in quotes, too
             "import jax\ndef f(a: 'jax.random.KeyArray') -> \"list[jax.random.KeyArray]\":\n"
-            "    b: 'jax.random.KeyArray' = 'jax.random.KeyArray'\n",
+            "    b: list['jax.random.KeyArray'] = 'jax.random.KeyArray'\n",
             "import jax\ndef f(a: 'jax.Array') -> \"list[jax.Array]\":\n"
-            "    b: 'jax.Array' = 'jax.random.KeyArray'\n",
+            "    b: list['jax.Array'] = 'jax.random.KeyArray'\n",
         ),
         (
             "from jax import tree_map\nfrom jax.tree_util import tree_map\ny = tree_map(f, x)\n",

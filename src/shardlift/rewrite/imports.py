@@ -8,7 +8,7 @@ not installed, imports go where the file itself imports JAX: in a `try`, below
 import ast
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from itertools import pairwise, takewhile
 
 from shardlift.rewrite.import_order import (
@@ -24,7 +24,7 @@ from shardlift.source.file import File
 from shardlift.source.imports import drop_names
 from shardlift.source.model import Edit
 from shardlift.source.project import Project
-from shardlift.source.scopes import Import, Index, all_arguments, bound_name, first_line, index_of
+from shardlift.source.scopes import DEFINITIONS, Import, Index, bound_name, first_line, index_of
 from shardlift.source.statements import is_only_statement
 from shardlift.source.text import Source
 
@@ -36,7 +36,6 @@ _NEED_JAX = frozenset(
     {"jax", "flax", "optax", "haiku", "chex", "equinox", "objax", "orbax", "distrax", "rlax"}
 )
 _WIDTH = 88  # of a line with one name more
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SIMPLE = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
 
 
@@ -213,7 +212,7 @@ class TopLevel:
         """The line after the imports at the top: before anything is defined, or a name is used."""
         last = self.after_docstring()
         for statement in self.before_use(uses):
-            if isinstance(statement, _DEFINITIONS):
+            if isinstance(statement, DEFINITIONS):
                 break
             if isinstance(statement, Import) or _is_guarded_import(statement):
                 last = (statement.end_lineno or statement.lineno) + 1
@@ -221,7 +220,7 @@ class TopLevel:
 
     def first_definition(self, uses: set[str]) -> int | None:
         """The line below the constants above the first definition; none with other code there."""
-        above = list(takewhile(lambda one: not isinstance(one, _DEFINITIONS), self.body))
+        above = list(takewhile(lambda one: not isinstance(one, DEFINITIONS), self.body))
         is_used = len(above) > len(self.before_use(uses))
         simple = all(isinstance(one, _SIMPLE) or _is_guarded_import(one) for one in above)
         if is_used or not simple or not above or len(above) == len(self.body):
@@ -245,7 +244,7 @@ class TopLevel:
         for statement in self.body:
             if isinstance(statement, Import) and "jax" in _tops(statement):
                 break
-            if isinstance(statement, (*_DEFINITIONS, ast.Import, ast.ImportFrom)):
+            if isinstance(statement, (*DEFINITIONS, ast.Import, ast.ImportFrom)):
                 continue
             if _SETS_ENVIRONMENT.search(ast.unparse(statement)):
                 line = (statement.end_lineno or statement.lineno) + 1
@@ -383,24 +382,13 @@ def _loads(index: Index) -> set[str]:
 
 
 def _list_names(index: Index) -> set[str]:
-    """Names that strings of `__all__`, and of annotations, mention."""
+    """Names that strings of `__all__` mention."""
     found: set[str] = set()
     for statement in index.nodes(ast.Assign):
         if any(isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets):
             constants = (c for c in ast.walk(statement.value) if isinstance(c, ast.Constant))
             found |= {constant.value for constant in constants}  # type: ignore[misc]
-    for annotation in _annotations(index):
-        for constant in ast.walk(annotation):
-            if isinstance(constant, ast.Constant) and isinstance(constant.value, str):
-                found |= set(re.findall(r"\w+", constant.value))
     return found
-
-
-def _annotations(index: Index) -> Iterator[ast.expr]:
-    yield from (statement.annotation for statement in index.nodes(ast.AnnAssign))
-    for function in index.functions():
-        given = [argument.annotation for argument in all_arguments(function.args)]
-        yield from filter(None, (*given, getattr(function, "returns", None)))
 
 
 def _tops(statement: Import) -> set[str]:

@@ -261,18 +261,11 @@ class Index:
         return [node.target, *self._annotation(node.annotation), *values], scope, []
 
     def _annotation(self, node: ast.expr | None) -> list[ast.expr]:
-        """An annotation; if it is in quotes, what is between them, at its place in the text."""
-        text = node.value if isinstance(node, ast.Constant) else None
-        if node is None or not isinstance(text, str):
-            return [node] if node is not None else []
-        if (node.end_col_offset or 0) - node.col_offset != len(text.encode()) + 2:
-            return [node]  # it has escapes, a prefix or several lines
-        try:
-            quoted = ast.parse(f"({' ' * node.col_offset}{text})", mode="eval").body
-        except SyntaxError:
-            return [node]
-        self.quoted.add(ast.increment_lineno(quoted, node.lineno - 1))
-        return [node, quoted]
+        """An annotation, and what is between the quotes in it, at its place in the text."""
+        strings = [] if node is None else [n for n in ast.walk(node) if isinstance(n, ast.Constant)]
+        quoted = [*filter(None, map(_unquoted, strings))]
+        self.quoted.update(quoted)
+        return quoted if node is None else [node, *quoted]
 
     def _comprehension(self, node: ast.AST, scope: Scope) -> _Parts:
         inner = self.opens[node] = Scope(node, scope)
@@ -299,6 +292,18 @@ _SPECIAL: dict[type[ast.AST], Callable[[Index, Any, Scope], _Parts | None]] = {
         Index._bind_named,
     ),
 }
+
+
+def _unquoted(string: ast.Constant) -> ast.expr | None:
+    """What a string says in Python; None if it has escapes, a prefix or several lines."""
+    text, width = string.value, (string.end_col_offset or 0) - string.col_offset
+    if not isinstance(text, str) or width != len(text.encode()) + 2:
+        return None
+    try:
+        quoted = ast.parse(f"({' ' * string.col_offset}{text})", mode="eval").body
+    except SyntaxError:
+        return None
+    return ast.increment_lineno(quoted, string.lineno - 1)
 
 
 def bound_name(node: ast.AST) -> str:

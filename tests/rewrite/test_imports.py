@@ -91,9 +91,9 @@ def test_names_of_a_module_that_are_added_are_on_one_line() -> None:
     assert add_imports("x = 1\n", added) == "import a\nfrom a import b, c\n\nx = 1\n"
     both = "from a import b, d\nfrom e import f\n"
     assert add_imports(both, added) == f"import a\n{both.replace('b,', 'b, c,')}"
-    unsorted = "from e import f\nimport b\n"  # which isort would not put together
-    joined = add_imports(unsorted, {"from e import d"}, needed_by={"helper"})
-    assert joined == "from e import d, f\nimport b\n"
+    unsorted = "from e import C, f\nimport b\n"  # which isort would not put together
+    joined = add_imports(unsorted, {"from e import d", "from e import B"}, needed_by={"helper"})
+    assert joined == "from e import B, C, d, f\nimport b\n"
     apart = "from e import f\nfrom e import g\n"  # as force_single_line has it
     assert add_imports(apart, added) == f"import a\nfrom a import b\nfrom a import c\n{apart}"
 

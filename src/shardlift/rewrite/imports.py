@@ -97,9 +97,9 @@ def import_more(
 
 def _beside(lines: Sequence[str], names: Sequence[ast.alias], name: str) -> tuple[int, int, str]:
     """Where a name goes among imported ones: the line, the column, and what is put there."""
-    lower = [alias for alias in names if not alias.name[0].isupper()]
-    is_sorted = [alias.name for alias in lower] == sorted(alias.name for alias in lower)
-    larger = [alias for alias in lower if is_sorted and name < alias.name]
+    keys = [(not one[0].isupper(), one) for one in (name, *(alias.name for alias in names))]
+    is_sorted = keys[1:] == sorted(keys[1:])
+    larger = [a for a, key in zip(names, keys[1:], strict=True) if is_sorted and keys[0] < key]
     near = larger[0] if larger else names[-1]
     margin = lines[near.lineno - 1][: near.col_offset]
     gap = " " if margin.strip() else f"\n{margin}"

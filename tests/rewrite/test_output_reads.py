@@ -146,12 +146,18 @@ def test_what_is_given_is_rewritten_too() -> None:
     assert migrated(after) == after
 
 
+MANY = f"({'out, ' * 16}out)"
+
+
 @pytest.mark.parametrize(
     ("imported", "before", "after"),
     [
         ("jax_utils", "jax.tree.map(lambda v: np.array(v[0]), out)",
          "jax.tree.map(np.array, jax_utils.unreplicate(out))"),
         ("jax_utils", "jax.tree.map(lambda v: v[0], out)", "jax_utils.unreplicate(out)"),
+        ("jax_utils", "jax.tree.map(\n    lambda v: v[0], out\n)", "jax_utils.unreplicate(out)"),
+        ("jax_utils", f"jax.tree.map(\n    lambda v: v[0], {MANY}\n)",
+         f"jax_utils.unreplicate(\n    {MANY}\n)"),
         # Each device may have another row: who does not call it a replica is not made to.
         ("linen", "jax.tree.map(lambda v: v[0], out)", "jax.tree.map(lambda v: v[0], out)"),
         ("linen", "jax.device_get(jax.tree.map(lambda v: v[0], out))",

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from shardlift.check.rules import all_rules
 from shardlift.rewrite import placement
+from shardlift.rewrite.call_format import CallText, Style, TextBlock, render
 from shardlift.rewrite.forms import around
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.names import flax_utils, is_free, is_shadowed, jax_name
@@ -36,6 +37,7 @@ from shardlift.source.outputs import (
 )
 from shardlift.source.scopes import end, last_name, position
 from shardlift.source.sites import scope_name
+from shardlift.source.text import has_comment
 
 FIRST_OF_TREE = re.compile(
     rb"lambda (\w+):\s*(?:[\w.]+\()?\1\[0\]"
@@ -117,6 +119,13 @@ def _by_unreplicate(file: File, call: ast.Call, unreplicate: str) -> tuple[Edit,
     """`unreplicate(tree)`, or `jax.tree.map(np.asarray, unreplicate(tree))`."""
     function, tree = call.args[:2]
     if not isinstance(function, ast.Lambda) or not isinstance(function.body, ast.Call):
+        if end(tree)[0] < end(call)[0] and not has_comment(file.text(call)):
+            span, style = file.span(call), Style.of(file.source.text)
+            text = TextBlock(file.text(tree), file.margin(tree.lineno))
+            read = CallText(unreplicate, (text if "\n" in text.text else text.text,))
+            after = len(file.lines[end(call)[0] - 1]) - span.end_column
+            laid_out = render(read, style, file.margin(call.lineno), span.column, after)
+            return (Edit(span, laid_out),)
         return (Edit(file.stretch(*position(call), *position(tree)), f"{unreplicate}("),)
     fetch = f"{file.text(function.body.func)}, {unreplicate}("
     head = Edit(file.stretch(*position(function), *position(tree)), fetch)

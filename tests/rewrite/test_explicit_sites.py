@@ -91,6 +91,8 @@ SITES = {
     "    p_step = lambda x, y: f(x[None], y)",
     "another axis for all": "p_step = jax.pmap(lambda x, y: step(x[0], y[0]), 'i', in_axes=1)\n"
     "    x = x[None]",
+    "a comment to mypy": "p_step = jax.pmap(\n        step,\n        'i',\n"
+    "        in_axes=(0, 0),  # type: ignore[arg-type]\n        out_axes=None,\n    )",
     "axes of trees": "f = jax.pmap(lambda a, b: step(*a) * b[0], 'i', in_axes=([0, 0], [None]))\n"
     "    p_step = lambda x, y: f([x, y], [2])",
     "a name that another function has": "p_step = jax.pmap(step, 'i')\n\n\n"
@@ -148,6 +150,11 @@ def test_the_same_bits(site: str) -> None:
     for left, right in zip(one, other, strict=True):
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left, right)
+
+
+def test_a_comment_about_the_function_keeps_the_site() -> None:
+    site = "p_step = jax.pmap(\n        step,  # noqa\n        'i',\n        out_axes=None,\n    )"
+    assert site in after(program(site))
 
 
 WHOLE_SITE = """

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from shardlift.source.text import has_comment
 
 PER_DEVICE = "shard_map_per_device"
 ON_DEVICE = "_on_device"  # what follows the name of a function that another one maps
+# A comment to mypy or ruff on a line of options alone, which goes with them.
+_TO_TOOLS = re.compile(r"(\n[^#\n]*)# *(type: *ignore|noqa)[^#\n]*$", re.MULTILINE)
 _PLACE = "\0"  # stands for the mapped function while the text around it is laid out
 
 
@@ -209,10 +212,10 @@ def _apply(partial: str, name: str, arguments: tuple[Argument, ...]) -> str | Ca
 
 def has_comments(file: File, node: ast.expr, operand: ast.expr | None) -> bool:
     """Whether there are comments in the text that such edits would replace."""
-    if operand is None or not isinstance(node, ast.Call):
-        return has_comment(file.text(node))
-    gaps = between(position(node), position(operand)), between(end(operand), end(node))
-    return any(has_comment(file.text(gap)) for gap in gaps)
+    gaps = [node]
+    if operand is not None:
+        gaps = [between(position(node), position(operand)), between(end(operand), end(node))]
+    return any(has_comment(_TO_TOOLS.sub(r"\1", file.text(gap))) for gap in gaps)
 
 
 def between(first: tuple[int, int], after: tuple[int, int]) -> ast.expr:

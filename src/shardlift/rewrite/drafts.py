@@ -25,7 +25,6 @@ from shardlift.rewrite.imports import (
     add_imports,
     bound_names,
     drop_unused,
-    import_more,
     is_optional,
     not_there,
     unused_imports,
@@ -141,12 +140,8 @@ def _finish(text: str, requests: frozenset[HelperRequest], statements: set[str],
         if missing:
             text = add_definitions(text, definitions(missing, style), names)
         return text
-    asked = sorted({request.name for request in requests})
-    width = max(Style.of(text).width, 88)
-    for name in asked:
-        line = f"from {home.module} import {name}"
-        text = import_more(text, line, width) or add_imports(text, {line}, home.own)
-    return add_imports(text, statements, home.own)
+    asked = {f"from {home.module} import {request.name}" for request in requests}
+    return add_imports(text, statements | asked, home.own)
 
 
 def _names_taken(text: str, requests: frozenset[HelperRequest]) -> str | None:

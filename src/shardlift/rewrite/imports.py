@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from itertools import pairwise, takewhile
 
+from shardlift.rewrite.call_format import Style
 from shardlift.rewrite.import_order import (
     by_module,
     has_one_name_per_line,
@@ -35,7 +36,6 @@ _SETS_ENVIRONMENT = re.compile(r"\benviron(\[|\.(update|setdefault|pop)\b)|\bput
 _NEED_JAX = frozenset(
     {"jax", "flax", "optax", "haiku", "chex", "equinox", "objax", "orbax", "distrax", "rlax"}
 )
-_WIDTH = 88  # of a line with one name more
 _SIMPLE = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Expr)
 
 
@@ -61,7 +61,7 @@ def add_imports(
     if not has_one_name_per_line(runs_of(top.body)):
         apart: list[str] = []
         for one in sorted(wanted):
-            more = import_more(text, one, _WIDTH, needed_by)
+            more = import_more(text, one, max(Style.of(text).width, 88), needed_by)
             text, apart = (text, [*apart, one]) if more is None else (more, apart)
         top, wanted = TopLevel(text), merged(apart)
     for statement in sorted(wanted, key=lambda one: (one.startswith("from"), one)):

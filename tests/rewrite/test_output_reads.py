@@ -107,6 +107,8 @@ def test_reads_of_a_test_are_left_alone() -> None:
          "first = lambda t: jax.tree.map(first_row, t)\nz = first(out)"),
         (f"{G}print(jax.tree.map(\n    lambda v: v[0],  # one\n    out,\n))",
          f"print(jax.tree.map(\n    lambda v: v{SHARD},  # one\n    out,\n))"),
+        (f"{A}logging.info('%g', out[0])\nlogger(1, out[0])",
+         "logging.info('%g', jax.device_get(out)[0])\nlogger(1, jax.device_get(out)[0])"),
     ],
 )  # fmt: skip
 def test_rewritten(before: str, after: str) -> None:

@@ -41,7 +41,8 @@ def delete_import(
         and statements.is_alone(file, around)
     ):
         rest = {*around.body, *around.orelse, *around.finalbody} - {statement, *calls}
-        if all(_only_says(file, one) for one in rest) and {*calls} <= {*around.body}:
+        said = {file.called(one.value) if isinstance(one, ast.Expr) else one for one in rest}
+        if said <= {"builtins.print"} and {*calls} <= {*around.body}:
             return (_delete_try(file, around),)
     edits = drop_names(file, statement, [alias])
     if len(statement.names) == 1 and statements.is_only_statement(file, statement, calls):
@@ -65,11 +66,6 @@ def delete_call(file: File, statement: ast.stmt, row: Removed) -> Edit:
 def _delete_try(file: File, around: ast.Try) -> Edit:
     is_only = statements.is_only_statement(file, around)
     return file.replace(around, "pass") if is_only else statements.delete_with_gap(file, around)
-
-
-def _only_says(file: File, statement: ast.stmt) -> bool:
-    is_print = isinstance(statement, ast.Expr) and file.called(statement.value) == "builtins.print"
-    return is_print or isinstance(statement, ast.Pass)
 
 
 def delete_function(file: File, statement: ast.stmt) -> tuple[Edit, ...]:

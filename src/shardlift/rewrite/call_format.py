@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from shardlift.source.scopes import index_of
+from shardlift.source.scopes import all_arguments, index_of
 from shardlift.source.text import usual_quote
 
 _WIDTHS = (80, 88, 100, 120, 150, 200)
@@ -140,13 +140,8 @@ def _is_typed(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     functions = [node for node in index.functions() if not isinstance(node, ast.Lambda)]
-    typed = sum(node.returns is not None or _has_typed_argument(node.args) for node in functions)
-    return 0 < len(functions) < 2 * typed
-
-
-def _has_typed_argument(arguments: ast.arguments) -> bool:
-    listed = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-    return any(argument.annotation for argument in listed)
+    typed = [f for f in functions if f.returns or any(a.annotation for a in all_arguments(f.args))]
+    return 0 < len(functions) < 2 * len(typed)
 
 
 def _indent(lines: list[str]) -> str:

@@ -240,8 +240,9 @@ def is_small(file: File, node: ast.expr) -> bool:
 
 
 def is_logged(call: ast.Call) -> bool:
-    """`logging.info(...)`, by its name."""
-    return isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING
+    """`logging.info(...)` or `logger(...)`, by its name."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr in _LOGGING
+    return is_method or getattr(call.func, "id", "") == "logger"
 
 
 def fetched_argument(file: File, node: ast.expr) -> ast.expr | None:

@@ -223,7 +223,8 @@ class Resolver:
             yield from self.values(value)
             return
         called = self.values(value.func) if isinstance(value, ast.Call) else ()
-        functions = [f for f in called if isinstance(f, Known) and _runs_to_its_return(f)]
+        known = (f for f in called if isinstance(f, Known) and isinstance(f.node, FUNCTIONS))
+        functions = [f for f in known if f.node not in f.file.index.generators]
         if called and len(functions) == len(called):
             for function in functions:
                 for returned in function.returns():
@@ -322,11 +323,6 @@ class Resolver:
                 operand = current if isinstance(current, Known) else None
                 current = Mapped(transform, operand, decorator, self.file, transform.keywords)
         yield current
-
-
-def _runs_to_its_return(function: Known) -> bool:
-    is_generator = function.node in function.file.index.generators
-    return isinstance(function.node, FUNCTIONS) and not is_generator
 
 
 def _is_same_everywhere(values: tuple[Value, ...]) -> bool:

@@ -257,8 +257,7 @@ class Index:
         return [*node.decorator_list, *node.bases, *node.keywords], inner, [*node.body]
 
     def _annotated(self, node: ast.AnnAssign, scope: Scope) -> _Parts:
-        values = [node.value] if node.value is not None else []
-        return [node.target, *self._annotation(node.annotation), *values], scope, []
+        return [*_children(node), *self._annotation(node.annotation)[1:]], scope, []
 
     def _annotation(self, node: ast.expr | None) -> list[ast.expr]:
         """An annotation, and what is between the quotes in it, at its place in the text."""

@@ -70,9 +70,8 @@ def read_source(path: str, content: bytes) -> Source:
 def mask_magics(text: str) -> str:
     """A text that is Python but for magics, with these as comments; any other as it is."""
     masked = _MAGIC.sub(lambda m: f"{m[1]}{'pass  ' if m[1] else ''}#\x1a{m[2]}", text)
-    if masked == text or len(text) > LARGEST or is_python(text):
-        return text
-    return masked if is_python(masked) else text
+    is_right = masked != text and len(text) < LARGEST and is_python(masked) and not is_python(text)
+    return masked if is_right else text
 
 
 def show_magics(text: str) -> str:

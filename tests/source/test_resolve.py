@@ -95,6 +95,9 @@ CASES = {
         "from util import AXIS\nAXIS": ["'i'"],
         "import util\nutil.AXIS": ["'i'"],
         "from util import *\nAXIS": ["'i'"],
+        "from util import *\nfrom stars import *\nAXIS": ["'i'"],
+        "from stars import *\nfrom util import *\nAXIS": ["'i'"],
+        "from util import *\nfrom elsewhere import *\nAXIS": ["External elsewhere.AXIS", "'i'"],
         "from util import names\nnames.AXIS": ["External util.names.AXIS"],
         "from .util import AXIS\nAXIS": ["'i'"],
         "from . import util\nutil.AXIS": ["'i'"],
@@ -132,7 +135,7 @@ CASES = {
     [(head + text, values) for head, texts in CASES.items() for text, values in texts.items()],
 )
 def test_values(text: str, expected: list[str]) -> None:
-    assert _values(text, util=UTIL) == expected
+    assert _values(text, util=UTIL, stars="from util import *\nfrom stars import *\n") == expected
 
 
 def test_alternatives_are_limited() -> None:

@@ -132,9 +132,7 @@ class Resolver:
         for binding in bound:
             yield from self._binding(binding)
         if not bound:
-            for star in self.file.index.module.names.get("*", ()):
-                if isinstance(star, ast.alias):
-                    yield from self._import(star, node.id)
+            yield from self.starred(node.id, (self.file.path,))
             if node.id in _BUILTINS:
                 yield External(f"builtins.{node.id}")
 
@@ -159,6 +157,21 @@ class Resolver:
             yield from self.path(name)
         elif name != "*":
             yield External(name.partition(".")[0])
+
+    def starred(self, name: str, seen: tuple[str, ...]) -> Iterator[Value]:
+        """The values of a name by `import *`: of the last modules that have it, or may have it."""
+        for star in reversed(self.file.index.module.names.get("*", ())):
+            statement = self.file.index.parents[star]
+            assert isinstance(statement, ast.ImportFrom)
+            base = self.imported_module(statement)
+            module = self.file.project.module(tuple(base.split(".")), self.file.path)
+            if module is None:
+                yield from self.path(f"{base}.{name}" if base else name)
+            elif values := module.exported(name):
+                yield from values
+                return
+            elif module.path not in seen:
+                yield from module.resolver.starred(name, (*seen, module.path))
 
     def imported_module(self, statement: ast.ImportFrom) -> str:
         """The absolute name of the module that a `from` import names."""

@@ -21,6 +21,7 @@ def _active(text: str, notebook: bool = False) -> tuple[str, ...]:
         ("from jax import jit, \\\n    tree_map", "SL105", True),
         ("import jax as j\nj.tree_map(f)", "SL105", True),
         ("from jax import tree_util as u\nu.tree_multimap(f)", "SL105", True),
+        ("import jax\nfrom names import *\njnp.DeviceArray", "SL108", True),
         ("import jax\njax.tree_util.tree_map(f)", "SL105", False),
         ("from jax.tree_util import tree_map", "SL105", False),
         ("tree_map(f)", "SL105", False),

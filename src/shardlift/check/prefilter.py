@@ -47,7 +47,8 @@ def active_codes(content: bytes, codes: tuple[str, ...], notebook: bool = False)
 
 def _names(content: bytes, modules: frozenset[bytes]) -> Iterator[bytes]:
     """Every dotted name of JAX in a text, with all its prefixes."""
-    aliases: dict[bytes, bytes] = {}
+    # What comes by `from names import *` is called as usual.
+    aliases = {b"jnp": b"jax.numpy"} if b"import *" in content else {}
     for base, listed in _FROM.findall(content):
         for item in listed.strip(b"()").split(b","):
             name, *rest = item.split(b"#")[0].replace(b"\\", b"").split()[::2] or [b""]

@@ -221,6 +221,11 @@ def never(x):
     return x
 
 
+@jax.pmap
+def nor_this(x):
+    return x
+
+
 print(p_step(np.ones((jax.local_device_count(), 3)))[0])
 """
 
@@ -233,7 +238,7 @@ def test_a_function_that_no_run_called_is_not_verified(tmp_path, monkeypatch):
     result = _run("--verify", "python train.py", "--format", "json")
     assert result.exit_code == 2
     (stopped,) = json.loads(result.stdout)["left"]
-    assert "calls none of the 1 site that would be rewritten" in stopped["message"]
+    assert "calls none of the 2 sites that would be rewritten" in stopped["message"]
     assert (tmp_path / "train.py").read_text() == VALUES
 
 

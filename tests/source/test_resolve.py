@@ -158,3 +158,7 @@ def test_the_value_of_an_import() -> None:
 def test_a_function_that_is_defined_by_itself_ends() -> None:
     assert _values("x = x\nx") == ["Unknown"]
     assert _values("def f(): return f()\nf()") == ["Unknown"]
+    assert _values("def f(): return f()\na, b = f()\na") == ["Unknown"]
+    text = "def f(n):\n    if n: return f(n - 1)\n    a, b = f(n)\n    return a, 1\na, b = f(2)\n"
+    assert _values(f"{text}a") == ["Unknown"]
+    assert "1" in "".join(_values(f"{text}b"))

@@ -239,9 +239,13 @@ class Resolver:
         known = (f for f in called if isinstance(f, Known) and isinstance(f.node, FUNCTIONS))
         functions = [f for f in known if f.node not in f.file.index.generators]
         if called and len(functions) == len(called):
-            for function in functions:
-                for returned in function.returns():
-                    yield from function.file.resolver._unpack(returned, path)
+            if value in self._busy:  # a function that returns what it is called for
+                return
+            self._busy.add(value)
+            returns = [(f.file.resolver, node) for f in functions for node in f.returns()]
+            found = [one for resolver, node in returns for one in resolver._unpack(node, path)]
+            self._busy.discard(value)
+            yield from found
             return
         for whole in self.values(value):
             if isinstance(whole, Output):

@@ -20,7 +20,7 @@ def device_put_replicated(x, devices):
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     stack = jax.jit(jnp.broadcast_to, static_argnums=1, out_shardings=rows)
     x = jax.device_put(x, whole)
-    return jax.tree_util.tree_map(lambda y: stack(y, (len(devices), *y.shape)), x)
+    return jax.tree_util.tree_map(lambda y: stack(y, (mesh.size, *y.shape)), x)
 
 
 @functools.partial(jax.pmap, axis_name="batch", donate_argnums=(0,))

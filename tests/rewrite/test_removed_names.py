@@ -463,6 +463,12 @@ def test_a_line_changes(before: str, after: str) -> None:
             "import jax\ndef f(a: 'jax.Array') -> \"list[jax.Array]\":\n"
             "    b: list['jax.Array'] = 'jax.random.KeyArray'\n",
         ),
+        (  # but not where they are values
+            "import jax\ndef f(a: Literal['jax.tree_map'], b: Annotated[C, 'jax.tree_map']): 1\n"
+            "x = jax.tree_map(f, y)\n",
+            "import jax\ndef f(a: Literal['jax.tree_map'], b: Annotated[C, 'jax.tree_map']): 1\n"
+            "x = jax.tree.map(f, y)\n",
+        ),
         (
             "from jax import tree_map\nfrom jax.tree_util import tree_map\ny = tree_map(f, x)\n",
             "from jax.tree_util import tree_map\ny = tree_map(f, x)\n",

@@ -27,6 +27,7 @@ from tests.source.files import parse
         ("import jax\njax.pmap = fake", []),
         ("import jax\npmap = jax.pmap\nf = pmap(g)", [(Use.VALUE, "jax.pmap")]),
         ("from mine import pmap\nf = pmap(g)", []),
+        ("from jax import pmap\ndef f(a: Literal['pmap', 'jit'], b: Float[Array, 'pmap']): 1", []),
     ],
 )
 def test_what_is_done_where_pmap_is_named(text: str, expected: list[tuple[Use, str]]) -> None:

@@ -19,14 +19,7 @@ from shardlift.rewrite.changes import Change, Decisions
 from shardlift.rewrite.drafts import finish, helper_modules
 from shardlift.rewrite.goal import Goal
 from shardlift.rewrite.helpers import LONG_HELPERS, SHORT_HELPERS
-from shardlift.rewrite.home import (
-    MODULE,
-    Home,
-    find_homes,
-    is_example,
-    no_home,
-    with_another,
-)
+from shardlift.rewrite.home import MODULE, Home, find_homes, is_example, no_home, with_another
 from shardlift.rewrite.layout import Exists, Layout
 from shardlift.rewrite.output_reads import FIRST_OF_TREE
 from shardlift.rewrite.passes import Rendering, render

@@ -242,9 +242,11 @@ class Resolver:
             if value in self._busy:  # a function that returns what it is called for
                 return
             self._busy.add(value)
-            returns = [(f.file.resolver, node) for f in functions for node in f.returns()]
-            found = [one for resolver, node in returns for one in resolver._unpack(node, path)]
-            self._busy.discard(value)
+            try:
+                returns = [(f.file.resolver, node) for f in functions for node in f.returns()]
+                found = [one for resolver, node in returns for one in resolver._unpack(node, path)]
+            finally:
+                self._busy.discard(value)
             yield from found
             return
         for whole in self.values(value):

@@ -261,8 +261,10 @@ class Index:
 
     def _annotation(self, node: ast.expr | None) -> list[ast.expr]:
         """An annotation, and what is between the quotes in it, at its place in the text."""
-        strings = [] if node is None else [n for n in ast.walk(node) if isinstance(n, ast.Constant)]
-        quoted = [*filter(None, map(_unquoted, strings))]
+        strings = () if node is None else _strings(node)
+        # In brackets, a word alone may be anything: `Float[Array, "batch"]`.
+        types = (one for one in strings if one is node or "." in str(one.value))
+        quoted = [*filter(None, map(_unquoted, types))]
         self.quoted.update(quoted)
         return quoted if node is None else [node, *quoted]
 
@@ -291,6 +293,16 @@ _SPECIAL: dict[type[ast.AST], Callable[[Index, Any, Scope], _Parts | None]] = {
         Index._bind_named,
     ),
 }
+
+
+def _strings(annotation: ast.AST) -> Iterator[ast.Constant]:
+    """The strings of an annotation, but for those that are values: `Literal["pmap", "jit"]`."""
+    if isinstance(annotation, ast.Constant):
+        yield annotation
+    of = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    if last_name(of) not in ("Literal", "Annotated"):
+        for child in ast.iter_child_nodes(annotation):
+            yield from _strings(child)
 
 
 def _unquoted(string: ast.Constant) -> ast.expr | None:
